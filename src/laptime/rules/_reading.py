@@ -120,7 +120,7 @@ def operators(profile: Profile, pattern: str) -> list[OperatorRow]:
 
 
 def capability(profile: Profile) -> tuple[int, int] | None:
-    """Compute capability of the first CUDA device; None for others, and where the file does not tell."""
+    """Compute capability of the first CUDA device; None for others, and if the file does not say."""
     text = profile.accelerators[0].capability if profile.accelerators else ""
     found = re.fullmatch(r"(\d+)\.(\d+)", text)
     return (int(found[1]), int(found[2])) if found and profile.device_type == "cuda" else None

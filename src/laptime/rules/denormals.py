@@ -1,6 +1,6 @@
 """A CPU computes with numbers below float32's normal range, up to a hundred times slower than with others.
 
-Lies when: the denormal numbers lie where no product reads them, such as a moment of an optimizer.
+Lies when: no product reads the denormal numbers, as in a moment of an optimizer.
 Source: torch.set_flush_denormal; a hundred times and the share from which it matters are our own
 (`tuning.catalogue.flush_denormal`)."""
 

@@ -69,7 +69,7 @@ def summary(room: str, word: str) -> str:
 
 
 class Front(Commands):
-    """All commands; a target in the place of a command is told apart."""
+    """All commands; it recognises a target in the place of a command."""
 
     def refuse(self, word: str) -> None:
         """Raise a UsageError, as for any word that is no command."""

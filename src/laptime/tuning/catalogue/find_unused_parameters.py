@@ -1,4 +1,4 @@
-"""DistributedDataParallel does not search for unused parameters where there are none.
+"""DistributedDataParallel does not search for unused parameters if there are none.
 
 Source: torch.nn.parallel.DistributedDataParallel, find_unused_parameters: "extra overhead" in each step.
 Lies when: some parameters are unused in some steps: then the next step stops with an error."""

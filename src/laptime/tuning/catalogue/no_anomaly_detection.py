@@ -1,4 +1,4 @@
-"""Autograd's anomaly detection is switched off: a script that was debugged often keeps it on.
+"""Autograd's anomaly detection is switched off: debugged scripts often keep it on.
 
 It notes a stack trace for every operator of the forward pass, and looks for NaN in every gradient of the
 backward pass, for which a GPU has to wait each time.

@@ -1,4 +1,4 @@
-"""Activations are kept instead of recomputed: where memory allows it, a forward pass is saved.
+"""Activations are kept instead of recomputed: if memory allows it, a forward pass is saved.
 
 Source: transformers, "Methods and tools for efficient training on a single GPU"; torch.utils.checkpoint.
 Lies when: later batches are larger than those that were tried: memory runs out then."""

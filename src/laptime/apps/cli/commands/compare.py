@@ -21,7 +21,7 @@ from laptime.verbs.compare import compare_runs, refuse_profiles
 from laptime.verbs.history import recent
 
 again_option = click.option(
-    "--again", is_flag=True, help="Measure what run files from elsewhere name, too: this runs their code."
+    "--again", is_flag=True, help="Also run targets that files from elsewhere name; this runs their code."
 )
 
 
@@ -48,10 +48,9 @@ def command(
     """Compare two runs, or two targets measured side by side, in words.
 
     A is the baseline. A and B are stored runs (last, last~1, an id, a name, a file) or targets. Two targets
-    are measured interleaved, which is the most precise. A target compared
-    with a run is measured as the run was. Where two runs do not tell, their
-    targets are measured again, interleaved, if both are still the same. Of files from elsewhere they are
-    not, unless --again stands there: it runs the code that the files name.
+    are measured interleaved, which is most precise. A target compared with a run is measured as the run was.
+    If two runs cannot decide, their targets are measured again, interleaved, if both are unchanged. Targets
+    named by files from elsewhere are measured only with --again, which runs their code.
 
     --same NAME takes the place of A and B: it measures one architecture in every installed framework that
     has it, and first checks that all are the same model (parameters, FLOPs).

@@ -40,7 +40,7 @@ _MOST = 5000  # rows of a page
 @voice_options
 @pass_voice
 def command(voice: Voice, /, limit: int, everything: bool, outputs: tuple[str, ...], as_json: bool) -> None:
-    """List stored runs, newest first; -o writes a page of all of them, which can be searched.
+    """List stored runs, newest first; -o writes a page of all runs that can be searched.
 
     Interrupted runs keep what was measured until then. Damaged files are listed, too.
 
