@@ -43,7 +43,7 @@ class Peak(NamedTuple):
 
 
 def measured_peak(case: Case, constants: Constants = TODAY) -> Peak | None:
-    """The peak of this case's device beside its samples; None where nobody measured any."""
+    """The peak of this case's device beside its samples; None if nobody measured any."""
     series = case.find(TAG)
     if series is None or not series.samples:
         is_known = bool(case.details.peak and case.details.peak.flops)
@@ -110,7 +110,7 @@ def achieved(case: Case, flops: Stat | None, rate: Stat | None, constants: Const
 
 
 def _share(case: Case, rate: Stat, peak: Peak) -> Stat:
-    """Achieved FLOP/s over the measured peak, with both intervals; no value where it would mislead."""
+    """Achieved FLOP/s over the measured peak, with both intervals; no value if it would mislead."""
     share = rate.scaled("flops/share_of_peak", "share of peak", 1.0, unit="ratio")
     if peak.quantity is None or rate.quantity is None:
         return share.without(peak.why_not)

@@ -80,7 +80,7 @@ def judge(measured: Effect, margin: float = MARGIN) -> tuple[Word, tuple[float, 
 def compare(
     baseline: Case, candidate: Case, *, regime: str = Regime.ISOLATED, margin: float = MARGIN
 ) -> Comparison | None:
-    """Compare two interleaved cases; times are taken per item where batch sizes or instances differ.
+    """Compare two interleaved cases; times are taken per item if batch sizes or instances differ.
 
     Returns None when a side has no samples in this regime or too few rounds are shared."""
     left, right = baseline.find("latency", regime), candidate.find("latency", regime)
@@ -166,5 +166,5 @@ def sentence(word: Word, speedup: float, ci95: tuple[float, float], margin: floa
 
 
 def _ratio(value: float) -> str:
-    """Two decimals; fewer from ten on, where they say nothing."""
+    """Two decimals; fewer from ten on, if they say nothing."""
     return f"{value:,.{2 if value < 10 else 1 if value < 100 else 0}f}"

@@ -79,7 +79,7 @@ SLOW_RUN = 0.2
 
 
 def best_of_ruler(case: Case) -> float | None:
-    """Seconds of the known work at its best beside this case; None where no ruler was read."""
+    """Seconds of the known work at its best beside this case; None if no ruler was read."""
     columns = [series.samples for series in case.series if series.metric.tag == "disturbance/ruler"]
     return min((quantile(np.asarray(samples), BEST) for samples in columns if samples), default=None)
 
@@ -99,7 +99,7 @@ def lost_time(case: Case, series: Series) -> Floats:
 
     What was waited, stolen or throttled adds to a sample; no more than its CPU time, spread over all CPUs,
     leaves: waiting is a sum over threads. A slower CPU lengthens the rest by as much as known arithmetic, or
-    less: by nothing where a program waits for memory."""
+    less: by nothing if a program waits for memory."""
     seconds = np.asarray(series.samples, dtype=float)
 
     def column(name: str) -> Floats:
@@ -127,7 +127,7 @@ def unexplained(case: Case, series: Series) -> float:
 
 
 def lost_share(case: Case, series: Series, evidence: Evidence) -> float:
-    """Share of its time that the usual disturbed sample of a statistic lost; 0 where none had to be used."""
+    """Share of its time that the usual disturbed sample of a statistic lost; 0 if none had to be used."""
     label = np.asarray(series.label or [0] * len(series.samples), dtype=int)[evidence.positions]
     hit = (label & int(DISTURBED)) != 0
     if not hit.any():

@@ -32,7 +32,7 @@ class Knee(NamedTuple):
     """Result."""
 
     batch: int | None  # the knee; None while several sizes may be it
-    candidates: list[int]  # sizes that may be it, ascending; the knee alone where it is proven
+    candidates: list[int]  # sizes that may be it, ascending; the knee alone if it is proven
     is_rising: bool  # the largest size surely gives more than the one below it, by more than 1 %
 
 
@@ -40,7 +40,7 @@ def find_knee(cases: list[Case], regimes: Sequence[str]) -> Knee:
     """The knee of cases that differ in their batch size alone.
     cases: at least two. regimes: in which throughput means the same; of each pair the one counts that knows
     it best."""
-    # Bounds of the first size's throughput over the second's; from 0 to inf where evidence is thin.
+    # Bounds of the first size's throughput over the second's; from 0 to inf if evidence is thin.
     ratios: dict[tuple[int, int], Bounds] = {}
     for one, other in combinations(cases, 2):
         bounds = [_ratio(one, other, regime) for regime in regimes]
@@ -85,7 +85,7 @@ def load_of(stats: LevelStats) -> float:
 
 
 def knee(levels: Sequence[LevelStats]) -> LoadKnee | None:
-    """The knee that levels with trusted figures show; None where they are too few to bound it. levels: in any
+    """The knee that levels with trusted figures show; None if they are too few to bound it. levels: in any
     order. One above capacity bounds the knee, and says nothing else of it."""
     stable = sorted((each for each in levels if not each.balance.grows), key=load_of)
     above = min((load_of(each) for each in levels if each.balance.grows), default=None)

@@ -35,7 +35,7 @@ class OpenLoop(NamedTuple):
 
 
 def open_loop(case: Case) -> OpenLoop | None:
-    """The balance of a case's paced calls; None where none were made, or their schedule was not recorded.
+    """The balance of a case's paced calls; None if none were made, or their schedule was not recorded.
 
     The service time of a call is its latency less its waiting in the queue. Calls that others disturbed
     count, too: those behind them had to wait."""
@@ -60,7 +60,7 @@ def open_loop(case: Case) -> OpenLoop | None:
 
 SLICES = 20
 _SURE = 0.99
-STEP, BY_CHANCE = 1.5, 0.001  # of a step: its size, and the chance of finding one where there is none
+STEP, BY_CHANCE = 1.5, 0.001  # of a step: its size, and the chance of finding one if there is none
 FEWEST, FEWEST_LOST = 30, 5  # answers of which one pause can be the longest; requests that waited meanwhile
 
 
@@ -72,9 +72,9 @@ class Balance(NamedTuple):
 
 
 def balance(due: Floats, end: Floats) -> Balance:
-    """Of requests by when each was due and ended, in order of due, in seconds.
+    """Balance requests by when each was due and ended, in order of due, in seconds.
 
-    Arrivals less departures, slice by slice: their mean is above zero where more comes than goes. At first
+    Arrivals less departures, slice by slice: their mean is above zero if more comes than goes. At first
     that is so of every server, while the first answers are under way, but latency does not grow then."""
     last = float(due[-1]) if len(due) else 0.0
     slices = min(SLICES, len(due) // 3)

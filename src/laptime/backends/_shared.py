@@ -160,7 +160,7 @@ class FreshInputs:
 
 class ProgramModel(ByBatch[Workload]):
     """A program, built for batch 1, on one device: what JAX, TensorFlow and no framework share. rebuild:
-    builds it for another batch size; None where inputs are re-batched.
+    builds it for another batch size; None if inputs are re-batched.
     Raises TargetError: the program is a module of PyTorch, which none of these frameworks runs."""
 
     def __init__(

@@ -32,7 +32,7 @@ class Settings:
     shapes: bool = True
     stack: bool = True
     memory: bool = True
-    primitives: bool = True  # observe oneDNN's primitives of one more step, where there is no accelerator
+    primitives: bool = True  # observe oneDNN's primitives of one more step, if there is no accelerator
     stop: bool = True  # end the script once all is observed
     quiet: bool = False
     # files in place of the user's, by path: a patched script runs under its own name
@@ -74,7 +74,7 @@ def _of_job(ask: str, variable: str, alone: int) -> int:
 class Sample:
     """One step, nanoseconds."""
 
-    wall: int  # by the device's clock where there is one, else by the host's
+    wall: int  # by the device's clock if there is one, else by the host's
     host: int  # by the host's clock; phases are parts of it
     cpu: int  # CPU time of the process, all its threads
     phases: dict[str, int]  # data, forward, backward, optimizer; each without those inside it

@@ -232,7 +232,7 @@ class PhaseClock:
         return get_ident() == self._thread
 
     def enter(self, phase: int) -> bool:
-        """A phase begins; False where it does not count (`is_free_for`)."""
+        """A phase begins; False if it does not count (`is_free_for`)."""
         if not self.is_free_for(phase):
             return False
         if self.annotate:

@@ -70,7 +70,7 @@ class Field:
 
     @property
     def shown_default(self) -> str:
-        """The default as somebody would type it; "" where the help says it, or there is nothing to say."""
+        """The default as somebody would type it; "" if the help says it, or there is nothing to say."""
         is_told = "[default:" in self.option.help or self.kind in (bool, list, dict)
         if is_told or self.default is None or self.default == "":
             return ""

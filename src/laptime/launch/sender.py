@@ -215,7 +215,7 @@ class EndpointSender:
         self._client: HttpClient = client_of(endpoint, now)
 
     def open(self) -> dict[str, Any]:
-        """Ask once, or again where the server was busy; what came."""
+        """Ask once, or again if the server was busy; what came."""
         answer = self._loop.run_until_complete(first(self._client))
         return {
             "seconds": answer.end - answer.sent,
@@ -280,7 +280,7 @@ class ProgramSender:
 
 
 def _event_loop() -> asyncio.AbstractEventLoop:
-    """uvloop's where it is installed: it takes half of the CPU."""
+    """uvloop's if it is installed: it takes half of the CPU."""
     try:
         import uvloop
     except ImportError:

@@ -54,7 +54,7 @@ def run_all(case: Case, stats: LevelStats | None) -> list[Check]:
 def answers(case: Case, stats: LevelStats | None) -> Check | None:
     """Were the requests answered? Those that failed took forever, as far as a promise about latency goes.
 
-    Fail where most were not, or from some second on nobody was; warn above 1 % of failures, note fewer."""
+    Fail if most were not, or from some second on nobody was; warn above 1 % of failures, note fewer."""
     facts = case.details.load
     if facts is None or not facts.failed:
         return None
@@ -89,7 +89,7 @@ def _dead_since(stats: LevelStats) -> float:
 def tokens(case: Case, stats: LevelStats | None) -> Check | None:
     """Are tokens what the server counted, and as many as were asked for?
 
-    Fail where tokens were not counted; note answers that ended early, and prompts of another length."""
+    Fail if tokens were not counted; note answers that ended early, and prompts of another length."""
     facts, made = (stats.facts, stats.tokens) if stats else (None, None)
     if facts is None or facts.asked is None or made is None:
         return None
@@ -117,7 +117,7 @@ def tokens(case: Case, stats: LevelStats | None) -> Check | None:
 def server_counts(case: Case, stats: LevelStats | None) -> Check | None:
     """Does the server count what was counted here? Its `/metrics` saw the same requests from the other side.
 
-    Fail where requests or tokens differ by one, or the server's first token came later than ours."""
+    Fail if requests or tokens differ by one, or the server's first token came later than ours."""
     server = stats.facts.server if stats else None
     if stats is None or server is None:
         return None
@@ -169,7 +169,7 @@ def capacity(case: Case, stats: LevelStats | None) -> Check | None:
 def enough(case: Case, stats: LevelStats | None, widest: float = WIDEST) -> Check | None:
     """Was the window long enough for an interval at all?
 
-    Warn where the mean has no interval, or one that is wide."""
+    Warn if the mean has no interval, or one that is wide."""
     if stats is None or stats.balance.grows:
         return None
     if stats.facts.arrivals == AT_ONCE:
@@ -268,7 +268,7 @@ def _cause(facts: Level, limit: float) -> tuple[str, str]:
 def stalled(case: Case, stats: LevelStats | None) -> Check | None:
     """Did the generator stand still while answers came? Then it read the clock too late.
 
-    Fail where stalls may make up more than 5 % of a figure that is told."""
+    Fail if stalls may make up more than 5 % of a figure that is told."""
     if stats is None or not stats.facts.stalls:
         return None
     stalls = stats.facts.stalls
@@ -295,7 +295,7 @@ def stalled(case: Case, stats: LevelStats | None) -> Check | None:
 def busy_sender(case: Case, stats: LevelStats | None) -> Check | None:
     """Had a sender CPU time to spare? One that has none is what is measured.
 
-    Fail where a sender used more than 70 % of its time; a program's own process is the program."""
+    Fail if a sender used more than 70 % of its time; a program's own process is the program."""
     if stats is None or case.axes.get("server") == "own":
         return None
     used = f"the busiest sender used {percent(stats.facts.cpu)} of a CPU"
@@ -308,7 +308,7 @@ def busy_sender(case: Case, stats: LevelStats | None) -> Check | None:
 def self_test(case: Case, stats: LevelStats | None) -> Check | None:
     """Can the generator send at that rate at all? It tried on loopback first, where no server was in its way.
 
-    Fail where the rate takes more CPU than all senders have."""
+    Fail if the rate takes more CPU than all senders have."""
     alone = stats.facts.alone if stats else None
     if stats is None or alone is None:
         return None
@@ -364,4 +364,4 @@ _CHECKS = (
     stepped,
     tokens,
 )
-"""In the order in which they are told, where they are as bad."""
+"""In the order in which they are told, if they are as bad."""

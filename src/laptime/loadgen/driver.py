@@ -46,7 +46,7 @@ class Timer:
             loop.add_reader(self._file, self._expired)
 
     def at(self, when: float) -> None:
-        """Wake at this time on `time.perf_counter`; at once where it has passed."""
+        """Wake at this time on `time.perf_counter`; at once if it has passed."""
         if self._file is None:
             self._handle = self._loop.call_later(max(0.0, when - SystemClock.now()), self._wake)
             return

@@ -76,7 +76,7 @@ class HttpClient:
     async def exchange(
         self, asked: Request, index: int, due: float, woken: float
     ) -> tuple[Answer, Reply | None]:
-        """Send a request; what became of it, and the reply where one came."""
+        """Send a request; what became of it, and the reply if one came."""
         sent = self.now()
         try:
             reply = await self._pool.answer(asked, self._timeout)
@@ -127,7 +127,7 @@ def _retry_after(reply: Reply) -> float:
 
 
 def fault(reply: Reply) -> tuple[str, str]:
-    """Kind and words of what is wrong with a reply; ("", "") where nothing is."""
+    """Kind and words of what is wrong with a reply; ("", "") if nothing is."""
     if reply.broken is not None:
         return reply.broken.kind, str(reply.broken)
     if 300 <= reply.status < 400 and (moved := reply.headers.get("location")):
@@ -294,7 +294,7 @@ def token(choice: Choice) -> str | None:
 
 
 def _text(content: str | list[Any] | None) -> str:
-    """Of a message's content, which may be a list of parts with a text each."""
+    """Return the text of a message's content, which may be a list of parts with a text each."""
     parts = content if isinstance(content, list) else [content]
     return "".join(
         str(each.get("text") or "") if isinstance(each, dict) else str(each or "") for each in parts

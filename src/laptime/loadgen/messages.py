@@ -42,7 +42,7 @@ class Level(Struct, frozen=True, tag="level"):
 
     begin: float  # when the first request may go
     end: float
-    due: list[float] = []  # when each request is due, from `begin` on; [] where users send one after another
+    due: list[float] = []  # when each request is due, from `begin` on; [] if users send one after another
     index: list[int] = []  # number of each of them in the whole level
     limit: int | None = None  # requests that may be under way at once; None: any number
     users: int = 0  # so many send one request after another, from `begin` until `end`

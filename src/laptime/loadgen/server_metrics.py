@@ -50,7 +50,7 @@ class Totals(Struct, frozen=True):
 
 
 def totals(text: str, model: str = "") -> Totals | None:
-    """The counters of a page, of all engines of a model together; None where one of them is missing. model:
+    """The counters of a page, of all engines of a model together; None if one of them is missing. model:
     samples that name another one do not count; "" takes all."""
     sums: dict[str, float] = {}
     for name, labels, value in _SAMPLE.findall(text):
@@ -75,7 +75,7 @@ class MetricsPage:
         self._endpoint, self._model = endpoint, model
 
     def read(self) -> Totals | None:
-        """Its counters now; None where it does not answer, or in other names than vLLM's."""
+        """Its counters now; None if it does not answer, or in other names than vLLM's."""
         try:
             reply = asyncio.run(page(self._endpoint, self._url, _TIMEOUT))
         except Broken:

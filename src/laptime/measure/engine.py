@@ -223,7 +223,7 @@ class Engine:
         )
 
     def _peak(self, batch: int) -> protocol.Facts:
-        """A block of the device's peak; nothing where the model cannot show it."""
+        """A block of the device's peak; nothing if the model cannot show it."""
         model: object = self._model
         work = model.peak_work() if isinstance(model, protocol.MeasuresPeak) else None
         if work is None:

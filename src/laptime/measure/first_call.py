@@ -57,7 +57,7 @@ def _waits(output: Any) -> Callable[[], Any] | None:
 
 
 def whole(output: Any, deep: int = DEEP) -> Any:
-    """The output with all of it computed; as it is where nothing is late.
+    """The output with all of it computed; as it is if nothing is late.
     Raises UserCodeError: an iterator has no end."""
     if not kind(output, deep):
         return output
@@ -106,7 +106,7 @@ def finite(output: Any) -> bool | None:
     if isinstance(output, float | complex):
         return math.isfinite(abs(output))
     dtype = getattr(output, "dtype", None)
-    with suppress(Exception):  # sparse and nested ones do not tell
+    with suppress(Exception):  # sparse and nested ones do not say
         if getattr(dtype, "is_floating_point", False) is True or getattr(dtype, "is_complex", False) is True:
             return bool(output.isfinite().all()) if output.numel() else None
         if getattr(dtype, "kind", "") in ("f", "c") and output.size:
@@ -153,7 +153,7 @@ def has_changed(kept: Any, now: Any, within: tuple[int, ...] = ()) -> bool:
 
 
 def _is_equal(kept: Any, now: Any) -> bool:
-    """Of arrays, tensors and tables; True for those that do not tell (sparse and nested ones)."""
+    """Compare arrays, tensors and tables; True for those that cannot be compared (sparse and nested ones)."""
     with suppress(Exception):
         if not hasattr(kept, "dtype"):
             return bool(kept.equals(now))

@@ -88,7 +88,7 @@ def record(
     tables: Sequence[Sequence[int] | None] = (),
 ) -> RecordedCalls:
     """Record the outputs of `run` for the inputs of the measurement, others, and other batch sizes.
-    batches: the size that is measured, and more where the model takes any. tables: see `beyond`.
+    batches: the size that is measured, and more if the model takes any. tables: see `beyond`.
     Raises Exception: whatever the first call raises."""
     own, *others = batches
     plan = [(own, 0), (own, 1), *((other, 0) for other in others), (own, 2)]

@@ -105,7 +105,7 @@ def cpu(root: str = "/") -> Cpu:
 
 
 def sockets(root: str = "/") -> int | None:
-    """CPU packages of the machine, counted by their numbers in /sys; None where it does not tell (macOS)."""
+    """CPU packages of the machine, counted by their numbers in /sys; None if it does not say (macOS)."""
     cpus = Path(root) / "sys/devices/system/cpu"
     packages = {system_files.number(file) for file in cpus.glob("cpu[0-9]*/topology/physical_package_id")}
     return len(packages - {None}) or None

@@ -35,7 +35,7 @@ THROTTLES = {
 
 
 class Gpu(Struct, frozen=True, kw_only=True):
-    """One GPU as it is now; what it does not tell is None."""
+    """One GPU as it is now; what it does not say is None."""
 
     index: int  # NVML's number
     device: str  # how frameworks call it, cuda:0; "" when it is hidden from them

@@ -45,7 +45,7 @@ class OthersMeter:
     def cpus(self) -> float | None:
         """The mean number of CPUs that others used; ticks of 10 ms can make it a little negative.
 
-        None where the kernel does not tell."""
+        None if the kernel does not say."""
         busy_now = busy()
         span = self._clock.now() - self._now
         if busy_now is None or self._busy is None or span <= 0:
@@ -187,7 +187,7 @@ def _printable(name: str) -> str:
 
 
 def on_battery() -> bool | None:
-    """Whether the machine runs on its battery; None where it has none or does not tell."""
+    """Whether the machine runs on its battery; None if it has none or does not say."""
     import psutil
 
     reader = getattr(psutil, "sensors_battery", None)

@@ -1,4 +1,4 @@
-"""Energy of Jetson, Apple and AMD devices through the package `zeus`, where it is installed.
+"""Energy of Jetson, Apple and AMD devices through the package `zeus`, if it is installed.
 
 Zeus counts in millijoules. Its rails overlap (a Jetson's total holds CPU and GPU), so exactly those are
 taken that cover the whole device once."""
@@ -21,7 +21,7 @@ AMD_PERIOD = 0.1
 
 
 def open_meters(root: str = "/") -> tuple[list[Meter], Absence | None]:
-    """Meters of the kinds of device that this machine has; nothing is imported where it has none."""
+    """Meters of the kinds of device that this machine has; nothing is imported if it has none."""
     kind = device_kind(root)
     if kind is None:
         return [], Absence("no Jetson, Apple or AMD device was found")

@@ -280,7 +280,7 @@ class DoctorReport(Struct, frozen=True, kw_only=True):
     rates: list[Rate] = []
     rates_from: str = ""
     rates_disturbed: bool = False
-    noise: NoiseFloor | None = None  # the noise floor, None where it could not be measured
+    noise: NoiseFloor | None = None  # the noise floor, None if it could not be measured
     steal: float | None = None  # share of the machine's CPU time that the hypervisor gave to others meanwhile
 
     @property

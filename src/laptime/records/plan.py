@@ -68,7 +68,7 @@ class BenchRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
     Values that are None come from the preset; `origins` tells which ones the user gave."""
 
     targets: list[str]  # as typed; the first is the baseline of comparisons
-    # None is the batch of the inputs as they were given, 1 where inputs are made
+    # None is the batch of the inputs as they were given, 1 if inputs are made
     batch: Annotated[
         list[int] | Literal["auto", "auto:linear"] | None,
         Option(

@@ -121,7 +121,7 @@ class Series(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return f"Series({name}, {len(self.samples):,} samples in {self.metric.unit})"
 
     def __post_init__(self) -> None:
-        """Raise ValueError where a column has another number of values than there are samples."""
+        """Raise ValueError if a column has another number of values than there are samples."""
         for name in ("at", "process", "label", "calls", "round"):
             column = getattr(self, name)
             if column and len(column) != len(self.samples):

@@ -36,7 +36,7 @@ _PHRASES = {
     "train": "training steps ({})",
     "again": "copy {}",
 }
-"""How an axis and its value read in a sentence, where it is not `NAME VALUE`."""
+"""How an axis and its value read in a sentence, if it is not `NAME VALUE`."""
 _WITHOUT = {"compile": "not compiled", "channels_last": "not channels last", "train": "inference"}
 _WITHOUT |= {"again": "copy 1", "instances": "1 instance", "backend": "torch"}
 """The same of an axis that a case does not have."""
@@ -64,7 +64,7 @@ def plain(text: object) -> str:
 
 
 def axis_value(name: str, value: Axis | None) -> str:
-    """An axis value as a table cell; `-` or the default's name where the case has none."""
+    """An axis value as a table cell; `-` or the default's name if the case has none."""
     if value is None:
         return _ABSENT.get(name, "-")
     if isinstance(value, bool):
@@ -187,7 +187,7 @@ def libraries(run: Run) -> list[str]:
 
 
 def processes(run: Run) -> list[str]:
-    """Fresh worker processes behind the best-supported case; nothing where nothing was measured."""
+    """Fresh worker processes behind the best-supported case; nothing if nothing was measured."""
     numbers = [len(set(s.process)) or 1 for case in run.cases for s in case.series if s.samples]
     if not numbers:
         return []

@@ -88,7 +88,7 @@ def plain(value: Any) -> Any:
 
 
 def written(value: Any, indent: int = 0) -> str:
-    """JSON by lines: a dictionary's key a line, and a list's item where items are dictionaries."""
+    """JSON by lines: a dictionary's key a line, and a list's item if items are dictionaries."""
     pad = " " * (indent + 2)
     if isinstance(value, dict) and value:
         rows = [f"{pad}{_compact(name)}: {written(item, indent + 2)}" for name, item in value.items()]

@@ -162,7 +162,7 @@ def lines(table: Table, width: int) -> list[Text]:
 
 
 def _narrowed(table: Table, columns: list[_Shown], width: int) -> list[Text]:
-    """Without the last numbers, and which they are; nothing where names and the first number do not fit."""
+    """Without the last numbers, and which they are; nothing if names and the first number do not fit."""
     kept, left_out = list(columns), list[str]()
     while (fitting := _fitted(kept, width, shortest=_NARROW_NAME)) is None:
         numbers = [at for at, column in enumerate(kept) if column.kind != "name"][1:]
@@ -218,7 +218,7 @@ def _width(column: _Shown) -> int:
 
 
 def _fitted(columns: list[_Shown], width: int, shortest: int = _SHORTEST_NAME) -> list[_Shown] | None:
-    """The columns with names as short as needed; None where they do not fit."""
+    """The columns with names as short as needed; None if they do not fit."""
     fitting = list(columns)
     while (over := sum(len(GAP) + _width(column) for column in fitting) - width) > 0:
         names = [at for at, column in enumerate(fitting) if column.kind == "name"]

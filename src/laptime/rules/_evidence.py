@@ -85,7 +85,7 @@ def finding(
         gain: upper bound in seconds per step, else the sum of what it reaches; gain_is: how it was computed.
         loud: severity, when it is not to follow from the gain.
         limits: see `severity`.
-        optimization: left out where the tuner would refuse it.
+        optimization: left out if the tuner would refuse it.
         reaches: seconds per step of which pools the change can reach (see the module): what was measured, so
             the gain is never more than their sum.
     """
@@ -250,7 +250,7 @@ FOREACH = (*FUSED, "ASGD", "Adadelta", "Adafactor", "Adamax", "NAdam", "RAdam", 
 
 
 def possible(profile: Profile, optimization: str) -> str:
-    """The optimization, "" where the tuner would refuse it."""
+    """The optimization, "" if the tuner would refuse it."""
     if profile.workload is None or not optimization:
         return optimization
     if profile.workload.server or profile.workload.kind == "unknown":
@@ -259,6 +259,6 @@ def possible(profile: Profile, optimization: str) -> str:
 
 
 def optimizer_switch(profile: Profile, name: str) -> str:
-    """`fused=True`, `foreach=True`, or "" where this optimizer has neither."""
+    """`fused=True`, `foreach=True`, or "" if this optimizer has neither."""
     fused = name in FUSED and not (name == "Adagrad" and profile.overview.devices)
     return "fused=True" if fused else "foreach=True" if name in FOREACH else ""

@@ -1,6 +1,6 @@
 """Work between two steps belongs to no step, and to no figure of a step.
 
-Silent where steps touch, and for a loop that `laptime profile` timed for less than an epoch.
+Silent if steps touch, and for a loop that `laptime profile` timed for less than an epoch.
 
 Lies when: the program waits between steps on purpose (a request that has not come), or the work between them
 is its purpose (an evaluation, rollouts).
@@ -36,7 +36,7 @@ def rule(profile: Profile) -> Finding | None:
 
 
 def _untraced(profile: Profile) -> Finding | None:
-    """Of the loop as it runs, without what `new_workers` tells."""
+    """The finding of the untraced loop, without the part of `new_workers`."""
     plain = profile.reconciled
     assert plain is not None
     between = plain.outside_ns - max(0, plain.workers_ns - plain.workers_wait_ns)

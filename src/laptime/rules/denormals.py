@@ -17,7 +17,7 @@ SLOWER = 100.0
 
 
 def rule(profile: Profile) -> Finding | None:
-    """Fire where `laptime profile` has counted such numbers, and products and convolutions take the step."""
+    """Fire if `laptime profile` has counted such numbers, and products and convolutions take the step."""
     part = float(profile.facts.get("denormal", 0.0))
     rows = sorted(operators(profile, MATRIX), key=lambda row: -row.host_self_ns)
     spent = per_step(profile, sum(row.host_self_ns for row in rows))

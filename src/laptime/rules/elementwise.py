@@ -23,7 +23,7 @@ GENERAL = 1
 
 
 def rule(profile: Profile) -> Finding | None:
-    """Fire where fusing rows of them could save 10 % of a step that the device limits."""
+    """Fire if fusing rows of them could save 10 % of a step that the device limits."""
     if not profile.overview.devices:
         return _on_cpu(profile)
     fusible = profile.workload.fusible if profile.workload is not None else None

@@ -25,7 +25,7 @@ NEEDS = frozenset({"!beginning", "!server"})
 
 
 def rule(profile: Profile) -> Finding | None:
-    """Advise automatic mixed precision: bf16 where the device has it, else fp16."""
+    """Advise automatic mixed precision: bf16 if the device has it, else fp16."""
     able = capability(profile)
     uses = [use for use in profile.overview.devices if use.tensor_core_share is not None]
     if able is None or able < OLDEST or not uses or step(profile) <= 0:

@@ -27,7 +27,7 @@ def folder() -> Path:
 
 
 def get(kind: str, key: str) -> dict[str, Any] | None:
-    """The document under this kind and key; None where there is none, or it cannot be read."""
+    """The document under this kind and key; None if there is none, or it cannot be read."""
     try:
         document = json.loads(_file(kind, key).read_text(encoding="utf-8"))
     except (OSError, ValueError):

@@ -2,7 +2,7 @@
 
 The run files are the truth. `index.sqlite` beside them is made from them and may be deleted at any time: what
 is missing, damaged or made by another version is made again, and a file that was added, changed or deleted by
-hand is noticed by its name, size and time of change. Where nothing can be written, listing works without it.
+hand is noticed by its name, size and time of change. If nothing can be written, listing works without it.
 """
 
 from __future__ import annotations

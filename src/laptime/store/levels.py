@@ -30,7 +30,7 @@ class Level(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 class CaseLevels(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The statistics of a case that are above zero; none of an invalid one. headline: tag of the number that
-    it is known by, also where that has no value."""
+    it is known by, also if that has no value."""
 
     key: str
     target: str
@@ -48,7 +48,7 @@ class RunLevels(Struct, frozen=True, kw_only=True, omit_defaults=True):
     commit: str = ""
     dirty: bool = False
     libraries: dict[str, str] = {}  # versions
-    machine: str = ""  # its name; "" where nothing names it (`Environment.machine`)
+    machine: str = ""  # its name; "" if nothing names it (`Environment.machine`)
     conditions: str = ""  # the fingerprint
     across_versions: str = ""  # that with libraries and Python left out
     cases: list[CaseLevels] = []

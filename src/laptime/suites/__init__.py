@@ -212,7 +212,7 @@ def _verdict(case: Case, name: str, kind: str, limit: str | float) -> Verdict:
 
 
 def regressions(benchmark: Benchmark, run: Run, compared: list[Comparison] | str) -> list[Verdict]:
-    """A verdict on every case that has numbers: undecided where the baseline has none. compared: the run
+    """A verdict on every case that has numbers: undecided if the baseline has none. compared: the run
     against its baseline, or why there is no comparison."""
     if benchmark.regression is None:
         return []

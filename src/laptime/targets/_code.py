@@ -145,7 +145,7 @@ def is_model(value: Any) -> bool:
 
 
 def parameters(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
-    """Of a callable by name; {} where it does not tell them."""
+    """Return the parameters of a callable by name; {} if it does not give them."""
     try:
         return inspect.signature(function).parameters
     except (TypeError, ValueError):

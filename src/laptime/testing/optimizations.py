@@ -94,7 +94,7 @@ class FakeLoop(Loop):
 
 def check_optimization(name: str, *more: LoopProfile) -> None:
     """A change: declared, proposed and bounded by pure functions, attached and taken off, edited or refused.
-    name: of the room `optimizations`. more: loop profiles that make it speak, where none of `stories()` does.
+    name: of the room `optimizations`. more: loop profiles that make it speak, if none of `stories()` does.
     """
     documented("optimizations", name)
     own = load(name)

@@ -29,7 +29,7 @@ _waits_for_device = names.matching(r"^(cuda|hip)DeviceSynchronize$|^cuCtxSynchro
 
 
 def mended(trace: Trace, launch: Index) -> Trace:
-    """The trace with possible times; the same object where nothing has to be mended.
+    """The trace with possible times; the same object if nothing has to be mended.
     launch: per device row the host row that launched it; NONE without."""
     device, warnings = trace.device, list[str]()
     shift = np.zeros(len(device), np.int64)
@@ -69,7 +69,7 @@ def mended(trace: Trace, launch: Index) -> Trace:
 
 
 def _apart(trace: Trace, launch: Index, own: Mask) -> int:
-    """ns to add to times of a device; 0 where nothing is impossible."""
+    """ns to add to times of a device; 0 if nothing is impossible."""
     host, device = trace.host, trace.device
     rows = np.flatnonzero(own & (launch >= 0))
     calls = launch[rows]

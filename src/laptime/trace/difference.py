@@ -117,7 +117,7 @@ def _changed(rows: list[ChangedRow]) -> list[ChangedRow]:
 
 
 def _operators(profile: Profile) -> dict[str, Spent]:
-    """Self times, which sum to the whole: on the device where there is one, else on the host."""
+    """Self times, which sum to the whole: on the device if there is one, else on the host."""
     ns = attrgetter("host_self_ns" if profile.device_type == "cpu" else "device_self_ns")
     return _per_step(profile, ((row.name, ns(row), row.calls) for row in profile.operators))
 

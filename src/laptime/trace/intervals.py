@@ -268,7 +268,7 @@ def group(*columns: Codes) -> Groups:
 
 
 def distinct(codes: Codes) -> Ints:
-    """The codes that occur, ascending: counted, or sorted where they are far apart. numpy.unique hashes them,
+    """The codes that occur, ascending: counted, or sorted if they are far apart. numpy.unique hashes them,
     in ten times as long."""
     if codes.max(initial=0) <= 4 * len(codes) + 1000 and codes.min(initial=0) >= -1:
         return np.flatnonzero(np.bincount(codes.astype(np.int64) + 1)) - 1

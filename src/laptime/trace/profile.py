@@ -141,7 +141,7 @@ def number(length: Ints) -> int:
 
 
 def apart(view: View) -> tuple[View, WarmUp | None]:
-    """The settled steps with nothing of the warm-up in them, and the warm-up; None where there is none."""
+    """The settled steps with nothing of the warm-up in them, and the warm-up; None if there is none."""
     steps = view.steps
     first = number(steps.end - steps.start)
     if not first:

@@ -206,8 +206,8 @@ def failed(case: Case, metric: str) -> Verdict:
 
 # Regressions: has a number become worse than that of a stored run, or of an earlier revision?
 #
-# Latency is compared wherever both sides have it, interleaved where one run measured both. Other numbers are
-# compared where a `[[budget]]` names them; and the numbers that a benchmark reported itself, where it has no
+# Latency is compared wherever both sides have it, interleaved if one run measured both. Other numbers are
+# compared where a `[[budget]]` names them; and the numbers that a benchmark reported itself, if it has no
 # timed calls. A case that cannot be compared is undecided, never left out.
 
 
@@ -314,7 +314,7 @@ def _undecided(case: Case, sentence: str) -> Verdict:
 
 
 def present(run: Run) -> Run:
-    """Of a run of every target at a revision and now, what is true now, under the keys it had alone."""
+    """For a run of every target at a revision and now, return today's cases under the keys they had alone."""
     axes = {c.key: {name: v for name, v in c.axes.items() if name != "again"} for c in run.cases}
     return structs.replace(
         run,

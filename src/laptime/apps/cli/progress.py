@@ -28,7 +28,7 @@ Describe = Callable[[Event], list[str]]  # the lines that stay of an event: abov
 @contextmanager
 def progress(*, quiet: bool, describe: Describe | None = None) -> Iterator[Listener]:
     """A listener that shows where the work is; gone without a trace when the block ends. describe: without
-    it, cases are described where there is no bar."""
+    it, cases are described if there is no bar."""
     if quiet:
         yield events.ignore
     elif sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
@@ -66,7 +66,7 @@ class Cases:
 
 
 class Lines:
-    """The lines that stay of a session: each decision once, and again where it has changed."""
+    """The lines that stay of a session: each decision once, and again if it has changed."""
 
     def __init__(self, items: str = "") -> None:
         """`items`: what a rate counts; "": samples, or steps."""

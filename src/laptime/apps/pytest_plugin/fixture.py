@@ -65,7 +65,7 @@ class Measure:
     ) -> Any:
         """So many rounds and no more, each after a `setup` that is not timed; the last result.
         setup: may return (args, kwargs) of the next round. iterations: calls in a round; a sample is their
-        mean. 1 where there is a setup.
+        mean. 1 if there is a setup.
         Raises UsageError: counts below 1, iterations beside a setup, or a second measurement in the test."""
         from laptime.apps.pytest_plugin import rounds as counted
 

@@ -1,6 +1,6 @@
 """The options on pytest's command line, and all its tests as one run: saved, compared, reported.
 
-The words of options are pytest-benchmark's where the meaning is."""
+The words of options are pytest-benchmark's if the meaning is."""
 
 from __future__ import annotations
 

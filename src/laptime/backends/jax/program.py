@@ -101,7 +101,7 @@ def moved(tree: Any, device: Any, dtype: str) -> Any:
 
 
 def example(program: Program, target: str) -> Any:
-    """Inputs as they were given, of whatever batch size; those of batch 1 where they are made.
+    """Inputs as they were given, of whatever batch size; those of batch 1 if they are made.
     Raises TargetError: there are none, and the model needs some."""
     if program.make is not None:
         return program.make(1)

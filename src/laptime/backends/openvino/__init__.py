@@ -5,7 +5,7 @@
 
 A model is read when the target is loaded, and compiled for the shapes of each batch size in its first call.
 The dtype is the one that OpenVINO computes in, and is always said: left to itself it takes bfloat16 for a
-float32 model where the CPU has it. With `hint=throughput` several requests are under way at once: a call
+float32 model if the CPU has it. With `hint=throughput` several requests are under way at once: a call
 starts one, and the `saturated` regime shows what that is good for. Nothing here imports openvino before it is
 asked to."""
 

@@ -219,7 +219,7 @@ _HEAVY = frozenset(
 
 
 def count(model: Any) -> tuple[dict[str, float], dict[str, Any]]:
-    """Values by tag of a metric, and the receipt; no FLOPs, and the reason, where none are counted."""
+    """Values by tag of a metric, and the receipt; no FLOPs, and the reason, if none are counted."""
     counted: Counter[str] = Counter()
     uncounted: Counter[str] = Counter()
     weights = 0

@@ -51,7 +51,7 @@ def weights(variables: Iterable[Any]) -> list[Series]:
 
 
 def work(concrete: Any) -> tuple[list[Series], dict[str, Any]]:
-    """MACs and FLOPs of a traced graph, with the receipt; no series, and the reason, where there are none."""
+    """MACs and FLOPs of a traced graph, with the receipt; no series, and the reason, if there are none."""
     receipt: dict[str, Any] = {
         "counter": f"shapes of the traced graph, tensorflow {tf.__version__}",
         "convention": "convolutions, matrix products and einsums; MACs = FLOPs / 2",

@@ -91,7 +91,7 @@ class TensorflowModel(ProgramModel[TensorflowWorkload]):
         return work
 
     def own_batch(self) -> int | None:
-        """Items in the inputs as they were given, None where nothing tells; 1 where inputs are made."""
+        """Items in the inputs as they were given, None if nothing tells; 1 if inputs are made."""
         given = self._program.inputs
         if self._rebuild is not None or given is None or not modes.batched(given):
             return 1

@@ -24,14 +24,14 @@ DTYPES = ("float32", "bfloat16", "float16", "float64")
 
 
 def with_inputs(program: Program, variant: Variant) -> Program:
-    """The program with inputs, from the model itself where none were given, and settled if untrained."""
+    """The program with inputs, from the model itself if none were given, and settled if untrained."""
     call = program.call
     if program.make is None and program.inputs is None and program.origin != "given":
-        # Nested shapes and dtypes that a model takes, as its arguments; None when it does not tell.
+        # Nested shapes and dtypes that a model takes, as its arguments; None when it does not say.
         if modes.is_keras(call):
             keras_inputs = getattr(call, "inputs", None)
             alone = keras_inputs[0] if keras_inputs and len(keras_inputs) == 1 else keras_inputs
-            # A mapping, where it was made with one.
+            # A mapping, if it was made with one.
             input_specs = (getattr(call, "_inputs_struct", alone),) if keras_inputs else None
         elif isinstance(call, Served):
             input_specs = call.signature.structured_input_signature[1]
@@ -88,7 +88,7 @@ def sample(program: Program) -> Any:
 
 
 def inputs_of(program: Program, batch: int, *, is_for_it: bool) -> Any:
-    """Inputs of a batch size; where the program was built for it, those that it brought."""
+    """Inputs of a batch size; if the program was built for it, those that it brought."""
     if program.make is not None:
         return program.make(batch)
     return sample(program) if is_for_it else modes.rebatched(sample(program), batch)

@@ -35,7 +35,7 @@ class DeviceClock:
 
         self._device = device
         self._torch: Any = torch
-        # clock_rate is in kHz; torch before 2.6 does not tell it.
+        # clock_rate is in kHz; torch before 2.6 does not say it.
         khz = getattr(torch.cuda.get_device_properties(device), "clock_rate", 1_500_000)
         self._cycles_per_second = khz * 1e3
 

@@ -122,7 +122,7 @@ class TorchModel(ByBatch[TorchWorkload]):
         return self._batching
 
     def own_batch(self) -> int | None:
-        """Items in the inputs as they were given, None where nothing tells; 1 where inputs are made."""
+        """Items in the inputs as they were given, None if nothing tells; 1 if inputs are made."""
         return 1 if self._makes_inputs else self.batching().size
 
     def batch_leads(self) -> bool:

@@ -140,7 +140,7 @@ MOST, SECONDS = 9, 1.0  # pairs of calls, and the time for more than three of th
 
 
 def share_of_eval(modules: Iterable[Any], call: Callable[[], Any]) -> float | None:
-    """Time of a call in eval mode as a share of one in training mode, call by call in turns; None where no
+    """Time of a call in eval mode as a share of one in training mode, call by call in turns; None if no
     module is in training. modules: all of them, down to the last; their flags are given back."""
     parts = [module for module in modules if module.training]
     shares: list[float] = []

@@ -102,7 +102,7 @@ def is_address(place: str) -> bool:
 
 
 def file_at(place: str, name: str) -> Path:
-    """The file that a place means: itself, or the file of this name in it where it is a folder."""
+    """The file that a place means: itself, or the file of this name in it if it is a folder."""
     path = Path(place)
     return path / name if path.is_dir() else path
 

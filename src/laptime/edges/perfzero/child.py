@@ -61,7 +61,7 @@ def figures() -> dict[str, Any]:
 
 
 def reset_peak() -> None:
-    """Let the highest resident set count from here on, where the system can (Linux)."""
+    """Let the highest resident set count from here on, if the system can (Linux)."""
     with suppress(OSError), open("/proc/self/clear_refs", "w", encoding="utf-8") as file:  # noqa: PTH123
         file.write("5")
 

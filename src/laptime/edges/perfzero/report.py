@@ -46,7 +46,7 @@ class Report(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def numbers(self) -> list[Metric]:
-        """The wall time, where one was reported, and the metrics; no two under one name.
+        """The wall time, if one was reported, and the metrics; no two under one name.
 
         The second `loss` is called `loss#2`; so is a metric with the name of the wall time."""
         wall_time = Metric(name=WALL_TIME, value=self.wall_time)

@@ -79,7 +79,7 @@ class _PerfZeroRun:
                 self._turn(method, index, len(turns))
         except KeyboardInterrupt:
             status = "interrupted"
-        # Whether the means over the trials keep the bounds; where they do not, a finding, too.
+        # Whether the means over the trials keep the bounds; if they do not, a finding, too.
         verdicts = [v for method, trials in self._trials.items() for v in summary.verdicts(method, trials)]
         if verdicts:
             self._live(VerdictsReached(verdicts))

@@ -131,7 +131,7 @@ def _framework(ended: Ended) -> dict[str, str]:
 
 
 def framework_version(ended: Ended) -> dict[str, str]:
-    """The version of that framework, by its name; empty where none was loaded."""
+    """The version of that framework, by its name; empty if none was loaded."""
     framework = _framework(ended)
     return {framework["name"]: framework["version"]} if framework.get("version") else {}
 

@@ -207,7 +207,7 @@ def _where(ended: Ended) -> str:
 
 
 def checks(trials: list[Outcome], *, virtual: bool) -> list[Check]:
-    """The answers, worst first; none where no trial came to numbers. virtual: the machine is a guest, whose
+    """The answers, worst first; none if no trial came to numbers. virtual: the machine is a guest, whose
     CPU time can be stolen."""
     if not any(each.measured or each.state in IMPOSSIBLE for each in trials):
         return []
@@ -259,7 +259,7 @@ def _interval(trials: list[Outcome]) -> Iterator[Check]:
 
 
 def _disturbed(trials: list[Outcome], virtual: bool) -> Iterator[Check]:
-    """Serious where most trials were hit, or one lost more than an interval may be wide."""
+    """Serious if most trials were hit, or one lost more than an interval may be wide."""
     measured = [disturbance(each.ended, virtual=virtual) for each in trials if each.measured]
     hit = [each for each in measured if each.label]
     if not hit:
@@ -295,7 +295,7 @@ def _notes(last: Outcome) -> Iterator[Check]:
 class Disturbance(NamedTuple):
     """Disturbances of a trial."""
 
-    label: Label  # its causes; NONE where nothing is known of any
+    label: Label  # its causes; NONE if nothing is known of any
     share: float  # of the time that the worst of them took; threads that waited together add up, above 1 too
     words: str  # `its threads waited for a CPU that other programs used, 3.10 s in 8.20 s`
 
@@ -332,7 +332,7 @@ def _losses(ended: Ended, virtual: bool) -> list[tuple[Label, float, float, str]
 
 
 def _most(start: Event, end: Event, name: str, looks: list[Look]) -> float | None:
-    """Seconds of a counter in the method: its process's, or those of its family where they are more."""
+    """Seconds of a counter in the method: its process's, or those of its family if they are more."""
     if name not in start or name not in end:
         return None
     own = max(0.0, float(end[name]) - float(start[name]))
@@ -342,7 +342,7 @@ def _most(start: Event, end: Event, name: str, looks: list[Look]) -> float | Non
 
 
 def _others(start: Event, end: Event, looks: list[Look], seconds: float) -> float | None:
-    """CPUs that all but the benchmark used while the method ran; None where the system does not say."""
+    """CPUs that all but the benchmark used while the method ran; None if the system does not say."""
     busy, own = _between(start, end, busy_seconds), _most(start, end, "cpu", looks)
     return None if busy is None or own is None or seconds <= 0 else (busy - own) / seconds
 

@@ -1,7 +1,7 @@
 """The report for spreadsheets: every table and bar of any kind of run in long form, a cell a line.
 
 Columns: section, table, row (its number), name (its first cell), column, value (the raw number in SI base
-units, empty where there is none), text (as people read it)."""
+units, empty if there is none), text (as people read it)."""
 
 from __future__ import annotations
 

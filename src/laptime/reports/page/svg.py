@@ -42,7 +42,7 @@ def el(name: str, *children: str | Markup, **attributes: str | float | None) -> 
 
 
 def px(value: str | float) -> str:
-    """A length, with a decimal where it is not whole."""
+    """A length, with a decimal if it is not whole."""
     return value if isinstance(value, str) else f"{value:.1f}".removesuffix(".0")
 
 

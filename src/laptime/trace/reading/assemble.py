@@ -105,7 +105,7 @@ _MANY = 0.25
 
 
 def _with_length(device: DeviceWork) -> tuple[DeviceWork, int]:
-    """The device's work without kernels of no length, where they are too many; how many were left out."""
+    """The device's work without kernels of no length, if they are too many; how many were left out."""
     kernels = device.kind == DeviceKind.KERNEL
     empty = kernels & (device.start == device.end)
     if empty.sum() < max(2, _MANY * kernels.sum()):

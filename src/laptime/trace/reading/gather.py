@@ -244,7 +244,7 @@ class Gather:
 
     def _times(self, events: Events, *, works: bool = False) -> tuple[Ints, Ints, Mask]:
         """Starts and ends in ns, and which are sane: no longer than a week, not before their start, with
-        times at all: some writers leave 0 and 0 where they know none, and work of a device has a duration."""
+        times at all: some writers leave 0 and 0 if they know none, and work of a device has a duration."""
         start = _nanoseconds(list(map(_TIME, events)))
         took = _nanoseconds(list(map(_TOOK, events)))
         silent = took == -1000  # an event without duration

@@ -174,7 +174,7 @@ class Cut:
         if end is not None:
             yield self._close(text, *end)
             return
-        # Damaged, or cut off: take it loosely up to the end of the list, where there is one.
+        # Damaged, or cut off: take it loosely up to the end of the list, if there is one.
         closing = list(_END.finditer(text))
         stop = len(text)
         if closing and not text[closing[0].end() :].lstrip().startswith((b"{", b",{")):

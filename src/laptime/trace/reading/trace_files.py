@@ -136,7 +136,7 @@ class _Identity(NamedTuple):
     rank: int | None  # as the file states it, else its name; None unknown
     stated: tuple[object, ...]  # the job that the file states; () without
     shape: str  # its path without rank, times and process ids
-    written: int | None  # seconds since 1970, where the name tells them
+    written: int | None  # seconds since 1970, if the name tells them
 
 
 class Jobs(NamedTuple):
@@ -166,7 +166,7 @@ def apart(paths: Sequence[Path]) -> Jobs:
 
 
 def rank_of(path: Path) -> int | None:
-    """The rank that a file or its name states; None where neither does, or it is no trace."""
+    """The rank that a file or its name states; None if neither does, or it is no trace."""
     try:
         return _identity(path).rank
     except UsageError:

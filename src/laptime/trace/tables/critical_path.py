@@ -3,7 +3,7 @@
 Each instant belongs to what was waited for then:
 
     device work   began because of what came last before it: the end of the activity before it on its stream,
-                  or the end of its launch call. Where both leave a gap in which work of another stream of the
+                  or the end of its launch call. If both leave a gap in which work of another stream of the
                   device ended, it waited for that one: waits between streams are in no file.
     launch call   the host, from there on back on its thread.
     host          goes back to what it waited for: inside a call that waits for the device, the activity that
@@ -280,7 +280,7 @@ class _Host:
 
     def _at_work(self, at: int, thread: int) -> tuple[int, int]:
         """The thread that was at work just before an instant, and since when; the loop's since the last work
-        of any, where none was."""
+        of any, if none was."""
         if (since := self._work[thread].around(at) if thread in self._work else NONE) != NONE:
             return thread, since
         stretches, owners = self._first

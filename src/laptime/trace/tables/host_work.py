@@ -42,7 +42,7 @@ _is_convolution = names.matching(r"(cudnn|miopen)_(de)?conv\w*|convolution_(back
 
 
 def host_work(view: View) -> list[HostWork]:
-    """One row a kind, most time first; [] where nothing of it is in the window."""
+    """One row a kind, most time first; [] if nothing of it is in the window."""
     on_host = intervals.union(view.steps.host_start, view.steps.host_end)
     window = intervals.intersect(view.inside, on_host)
     window = window if len(window.start) else view.inside

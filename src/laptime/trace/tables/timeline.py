@@ -107,7 +107,7 @@ def timeline(
 
 
 def typical(steps: Steps) -> int:
-    """Index of the step nearest the median duration, the first one left out where there are others."""
+    """Index of the step nearest the median duration, the first one left out if there are others."""
     spent = steps.end - steps.start
     skip = 1 if len(spent) > 1 else 0
     return skip + int(np.argmin(np.abs(spent[skip:] - np.median(spent[skip:]))))

@@ -26,7 +26,7 @@ _SERVERS = {
     ),
 }
 MARKED = ("nsys", "rocpd", "rocprof")
-"""Formats that show of a program only what it marked: without marks of training they do not tell."""
+"""Formats that show of a program only what it marked: without marks of training they do not say."""
 _CONTEXT = re.compile(r"execute_context_(\d+)\(\d+\)_generation_(\d+)\(")
 _STEP = re.compile(r"^step\[(DECODE|EXTEND|PREFILL|MIXED|TARGET_VERIFY)")
 _is_capture = names.matching(r"StreamBeginCapture")

@@ -72,7 +72,7 @@ def edit(script: Any, options: Options) -> None:
 
 def _fixed(loop_profile: LoopProfile) -> float | None:
     """Seconds of a step that do not grow with its batch: T(b) = fixed + slope * b through half and twice the
-    batch. None where one of them was not measured."""
+    batch. None if one of them was not measured."""
     half, twice = (loop_profile.what_if.get(name) for name in ("half_batch", "double_batch"))
     if half is None or twice is None:
         return None
@@ -105,7 +105,7 @@ def _has_room(loop_profile: LoopProfile, times: int) -> bool:
 
 
 def _rule(facts: frozenset[str]) -> str:
-    """linear or sqrt; "" where no rule is known, or the optimizers want two."""
+    """linear or sqrt; "" if no rule is known, or the optimizers want two."""
     rules = {RULES[fact] for fact in facts & RULES.keys()}
     return rules.pop() if len(rules) == 1 else ""
 

@@ -2,7 +2,7 @@
 
 The cache lies in memory that loader workers share. It fills in the first epoch and pays from the second on: a
 script that makes one epoch gains nothing, and how many epochs a script makes is not known here. So a trial
-fills it before anything is timed, races the state of later epochs, and is only offered where one pass over
+fills it before anything is timed, races the state of later epochs, and is only offered if one pass over
 the data is short enough for that.
 
 Source: PyTorch forum and Plumber (MLSys 2022): caching gains 40 to 50 % over tuned input pipelines; Mohan et

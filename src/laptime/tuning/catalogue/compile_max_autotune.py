@@ -11,7 +11,7 @@ why_not = _bounds.no_products
 
 
 def propose(loop_profile: LoopProfile) -> list[Options]:
-    """With CUDA graphs first, as torch does it by default; without them where there is no GPU."""
+    """With CUDA graphs first, as torch does it by default; without them if there is no GPU."""
     if why_not(loop_profile):
         return []
     graphs: list[Options] = [{"mode": "max-autotune"}] if "cuda" in loop_profile.facts else []

@@ -1,6 +1,6 @@
 """Values for logs read every 50th step: `.item()` and print of a tensor make the host wait for the device.
 
-Only suggested, and only where the source shows that a value goes nowhere but into a print or a logger: a sum
+Only suggested, and only if the source shows that a value goes nowhere but into a print or a logger: a sum
 that runs on, a NaN guard or early stopping would be another one with every 50th value.
 
 Source: PyTorch Performance Tuning Guide, "Avoid unnecessary CPU-GPU synchronization"; Lightning, "Speed up
@@ -43,7 +43,7 @@ def apply(loop: Any, options: Options) -> None:
 def edit(script: Any, options: Options) -> None:
     """A flag at the top of the loop, and the statements that only show values under it.
 
-    A step that still waits in one place gains nothing elsewhere: where one value goes into a sum, a condition
+    A step that still waits in one place gains nothing elsewhere: if one value goes into a sum, a condition
     or a return, there is nothing to suggest."""
     for number in options["sites"]:
         script.log_under("sync", "is_logged", int(number))

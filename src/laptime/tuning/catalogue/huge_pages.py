@@ -17,7 +17,7 @@ VARIABLE = "THP_MEM_ALLOC_ENABLE"
 
 
 def why_not(loop_profile: LoopProfile) -> str:
-    """It helps where the kernel gives huge pages on request: not where they are always or never given."""
+    """It helps if the kernel gives huge pages on request: not if they are always or never given."""
     setting = (system_files.text(SWITCH) or "").partition("[")[2].partition("]")[0]
     if setting != "madvise":
         has_some = f"the kernel gives huge pages {setting}"

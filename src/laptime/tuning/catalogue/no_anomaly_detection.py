@@ -35,7 +35,7 @@ def apply(loop: Any, options: Options) -> None:
 OPTIMIZATION = Optimization(
     title="no anomaly detection",
     numerics="exact",
-    # All but a tenth of forward and backward: where operators are small, the notes are nearly everything.
+    # All but a tenth of forward and backward: if operators are small, the notes are nearly everything.
     saves={"forward": 0.9, "backward": 0.9},
     live=True,
     prior=0.6,

@@ -43,7 +43,7 @@ def bound(loop_profile: LoopProfile, options: Options) -> float:
 
 
 def _saved_wait(loop_profile: LoopProfile) -> float:
-    """Seconds of the wait that these stages take, where they were timed; else all of it."""
+    """Seconds of the wait that these stages take, if they were timed; else all of it."""
     stages = loop_profile.details.get("fetch_by_stage") or []
     seconds = sum(float(stage.get("seconds", 0.0)) for stage in stages[-2:]) * loop_profile.batch
     # Collating floats costs as much again as making them.

@@ -54,7 +54,7 @@ def apply(loop: Any, options: Options) -> None:
 
 
 def edit(script: Any, options: Options) -> None:
-    """A `worker_init_fn`, where the script has none of its own."""
+    """A `worker_init_fn`, if the script has none of its own."""
     if script.argument("loader", "worker_init_fn") is not None:
         raise CannotEdit("the loader has a worker_init_fn already: limit the threads in there")
     chosen = [LIMITS[name] for name in options["libraries"]]

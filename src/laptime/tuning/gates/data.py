@@ -210,7 +210,7 @@ def _distribution(candidate: LoaderSamples, base: LoaderSamples) -> GateCheck:
 
 
 def _moved(candidate: LoaderSamples, base: LoaderSamples) -> float:
-    """Mean difference of the samples that both have, in standard errors; 0 where it is below rounding."""
+    """Mean difference of the samples that both have, in standard errors; 0 if it is below rounding."""
     ours = dict(zip(candidate.ids, candidate.values, strict=False))
     differences = [
         new - value

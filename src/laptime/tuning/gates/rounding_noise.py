@@ -38,7 +38,7 @@ PRECISION_ALONG = 0.5
 """Share of the error across a step's gradients that may lie along them. Measured: up to 0.28 of sound
 autocast and 0.37 of simulated rounding (ResNet-18, 8 images of 48 x 48, and others)."""
 _LEAST_COSINE = 1e-3
-PRECISION_USUAL_COSINE = 0.99  # least cosine where rounding has turned the gradients by less
+PRECISION_USUAL_COSINE = 0.99  # least cosine if rounding has turned the gradients by less
 PRECISION_COSINE = 0.15
 """Least cosine, whatever the simulation shows: gradients that rounding turns by more cannot be compared.
 Measured: sound autocast turned those of a fresh ShuffleNet (16 images of 64 x 64) to 0.36 to 0.61, simulated
@@ -63,12 +63,12 @@ def largest(
 
 
 def _turned(rows: Iterable[TensorComparison]) -> list[float]:
-    """1 - cosine of each, where it is known."""
+    """1 - cosine of each, if it is known."""
     return [1 - row.cosine for row in rows if row.cosine is not None]
 
 
 def _lengthened(rows: Iterable[TensorComparison]) -> list[float]:
-    """How far the norm of each is off, relative, where it is known."""
+    """How far the norm of each is off, relative, if it is known."""
     return [abs(row.norm / row.base_norm - 1) for row in rows if row.norm and row.base_norm]
 
 
@@ -117,7 +117,7 @@ def precision_norm(candidate: TensorComparison, simulated: Sequence[TensorCompar
 
 
 def precision_cosine(simulated: Sequence[TensorComparison], usual: float) -> float:
-    """The least cosine of all gradients in class precision; `usual` where the simulation tells nothing."""
+    """The least cosine of all gradients in class precision; `usual` if the simulation tells nothing."""
     turns = _turned(simulated)
     if not turns:
         return usual
@@ -148,7 +148,7 @@ TINY = 1e-30
 
 
 def over(value: float | None, scale: float) -> float:
-    """An error as a share of a scale; infinite where it is not known."""
+    """An error as a share of a scale; infinite if it is not known."""
     return math.inf if value is None else value / scale
 
 
@@ -163,7 +163,7 @@ def turn(row: TensorComparison) -> float:
 
 
 def stretch(row: TensorComparison) -> float:
-    """Of the part of a tensor along the baseline's: how far it is from as long."""
+    """The part of a tensor along the baseline's: how far it is from the same length."""
     return abs((row.cosine or 0.0) * (row.norm or 0.0) / max(row.base_norm or 0.0, TINY) - 1)
 
 

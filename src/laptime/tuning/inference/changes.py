@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 ROOM = "model_changes"
 DEFAULT = frozenset({"exact", "reassociated"})
 GOALS = ("latency", "throughput", "memory", "cost")
-BACK = 0.1  # what is left of the hope of a float32 runtime where fewer bits have won: int8 comes first
+BACK = 0.1  # what is left of the hope of a float32 runtime if fewer bits have won: int8 comes first
 NAMED = ("onnxruntime", "openvino", "nncf", "torchao", "tensorrt")  # packages whose interpreter can be named
 EXPORTING = ("onnx", "onnxscript")  # packages that PyTorch's export takes
 PROBE = 60.0  # seconds that an interpreter may take to say what is installed there

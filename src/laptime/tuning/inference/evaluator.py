@@ -43,14 +43,14 @@ from laptime.tuning.time_accounting import TimeAccounting
 from laptime.verbs.bench.variants import room
 
 BLOCK = 0.4  # seconds of timed calls in a block, about
-FEWEST, MOST = 3, 200  # calls in a block; fewer where these take more than twice its seconds
+FEWEST, MOST = 3, 200  # calls in a block; fewer if these take more than twice its seconds
 OF_ONE_PROCESS = 3  # rounds after which both sides get new processes
 NOISE_BLOCKS, FEW_BLOCKS, NOISE_SECONDS = 9, 5, 10.0
-"""Blocks that show how much they scatter; so few where more take longer than these seconds."""
+"""Blocks that show how much they scatter; so few if more take longer than these seconds."""
 LIMITS = 0.1  # share of the budget that is spent at most on the question whether one recipe keeps the limits
 ASKED_OF, SHORT, LONG = 6, 1.0, 4.0
 """Processes that share the calls which that takes, as their levels differ; seconds of calls of each."""
-OF_SETUPS = "chosen with instances and batch sizes"  # why threads are no candidate where these are
+OF_SETUPS = "chosen with instances and batch sizes"  # why threads are no candidate if these are
 LOADING_BOTH = 1.5  # times the seconds of one arm that two take to load at once, before any have
 STARTED = 6.0  # seconds that an arm takes to be ready, before one was started
 

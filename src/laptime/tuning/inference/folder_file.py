@@ -47,7 +47,7 @@ class Serve(Struct, frozen=True, kw_only=True, omit_defaults=True):
     threads: int = 0  # of each; 0: the runtime's own choice
     batch: int = 0  # items in a call; 0: of the session
     cpus: list[list[int]] = []  # of each instance
-    start: list[str] = []  # how each is started, where they are pinned
+    start: list[str] = []  # how each is started, if they are pinned
 
 
 class FolderFile(Struct, frozen=True, kw_only=True):

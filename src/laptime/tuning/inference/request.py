@@ -64,7 +64,7 @@ class ModelRequest:
             read=typed.integers,
         ),
     ] = field(default_factory=lambda: [1])
-    # as `laptime bench` names it; "auto": CUDA where there is a device, else the CPU
+    # as `laptime bench` names it; "auto": CUDA if there is a device, else the CPU
     device: Annotated[
         str,
         Option("Device: cpu, cuda, cuda:1. [default: the first CUDA device, else the CPU]", "NAME"),

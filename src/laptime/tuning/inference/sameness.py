@@ -141,7 +141,7 @@ def _taken(
 
 
 def _kinds(answer: dict[str, Any], about: Mapping[str, Any]) -> Iterator[GateCheck]:
-    """Names and types of the outputs, where they are others; the order of a dict is none."""
+    """Names and types of the outputs, if they are others; the order of a dict is none."""
     ours, theirs = answer["names"], about["outputs"]
     if (ours is None) != (theirs is None) or set(ours or ()) != set(theirs or ()):
         text = f"outputs are {words_of(ours)}, the model's {words_of(theirs)}"
@@ -161,7 +161,7 @@ def _outputs(
     precision: str,
     more: Sequence[GateCheck],
 ) -> list[GateCheck]:
-    """Errors over all calls; where they are too large, those of the first call tell which inputs show it."""
+    """Errors over all calls; if they are too large, those of the first call tell which inputs show it."""
     dtype = precision if numerics == "precision" else "float32"
     judgement = judged(agreement, dtype)
     word, sentence = judgement.word, judgement.sentence

@@ -27,10 +27,10 @@ class Sample:
     """Inputs of one call."""
 
     arrays: list[Array]  # in the order in which the call takes them
-    names: tuple[str, ...] = ()  # keywords of the arrays; () where they are given by position
+    names: tuple[str, ...] = ()  # keywords of the arrays; () if they are given by position
 
     def ordered(self, names: Sequence[str]) -> Sample:
-        """With its keywords in another order; the same where there are none.
+        """With its keywords in another order; the same if there are none.
         Raises TargetError: the call takes others."""
         if not self.names:
             return self
@@ -72,7 +72,7 @@ def drawn(function: str) -> Iterator[Sample]:
 
 
 def first_of(calls: Path, names: Iterable[str]) -> Sample:
-    """The sample of the first recorded call of a file. names: keywords of its inputs, none where they are
+    """The sample of the first recorded call of a file. names: keywords of its inputs, none if they are
     given by position."""
     return Sample(RecordedCalls.load(calls).calls[0].inputs, tuple(names))
 

@@ -54,7 +54,7 @@ class Visit:
     seconds: Sequence[float]  # of each call, of all instances
     rate: float  # items per second, of all
     peak: int  # bytes, of all
-    joules: float | None = None  # an item; None where no meter gave a reading
+    joules: float | None = None  # an item; None if no meter gave a reading
 
 
 @dataclass
@@ -86,7 +86,7 @@ Cost = Callable[[Setup], float]  # what an item per second is divided by: 1 for 
 
 
 def cost_of(goal: str, cpus: int) -> Cost:
-    """CPUs that a setup takes, where cost is the goal; a runtime that chooses its threads takes them all."""
+    """CPUs that a setup takes, if cost is the goal; a runtime that chooses its threads takes them all."""
     if goal != "cost":
         return lambda setup: 1.0
     return lambda setup: float(setup.instances * setup.threads or cpus)
@@ -107,7 +107,7 @@ def with_threads(recipe: Recipe, threads: int) -> Recipe:
 
 
 def cpus_of(setup: Setup) -> list[list[int]]:
-    """CPUs of each instance; [[]], which pins nothing, where the runtime chooses its threads."""
+    """CPUs of each instance; [[]], which pins nothing, if the runtime chooses its threads."""
     if not setup.threads:
         return [[] for _ in range(setup.instances)]
     return placed(setup.instances, setup.threads, usable())
@@ -141,7 +141,7 @@ def chosen(
 ) -> tuple[Setup | None, dict[Setup, Seen]]:
     """The setup of the best figure among those that keep the limits, and what was seen of all.
     setups: at least one. visit: measures one for a second or so; None: it does not run. noise: standard
-    deviation of a visit, as a share. is_over: no time is left. Returns none where none runs. Where none keeps
+    deviation of a visit, as a share. is_over: no time is left. Returns none if none runs. If none keeps
     the limits, the one that comes nearest."""
     seen = {setup: Seen() for setup in setups}
     alpha = ALPHA / (len(setups) * ROUNDS)
@@ -251,7 +251,7 @@ class Limits:
 
 
 def distance(checks: Sequence[GateCheck]) -> float:
-    """By how much the farthest limit is exceeded, as a ratio; 0 where all are kept, infinite if unknown."""
+    """By how much the farthest limit is exceeded, as a ratio; 0 if all are kept, infinite if unknown."""
     ratios = [
         check.value / check.limit if check.value is not None and check.limit else float("inf")
         for check in checks
@@ -261,7 +261,7 @@ def distance(checks: Sequence[GateCheck]) -> float:
 
 
 def upper_end(slo: Promise, seconds: Sequence[float]) -> float | None:
-    """Upper end of the interval of the SLO's quantile; None where there are too few calls."""
+    """Upper end of the interval of the SLO's quantile; None if there are too few calls."""
     ends = shifting_level.interval(np.array(seconds), QUANTILES[slo.quantile])
     return ends[1] if ends else None
 

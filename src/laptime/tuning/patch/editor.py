@@ -3,7 +3,7 @@
 Sites that a diagnosing trial has found (`loop_profile.Site`) say where things are, so that a change lands at
 the very call that was made.
 
-Every method raises `optimization.CannotEdit`, with the reason, where the source does not allow it: the call
+Every method raises `optimization.CannotEdit`, with the reason, if the source does not allow it: the call
 is inside a library, is made by `*args`, the object has no name there, the file cannot be written. Expressions
 and statements are Python source. Names in braces are filled in from the site: {model}, {optimizer}, {loader},
 {batch}, {device}, {loss}. Asking twice for the same is asking once."""
@@ -62,7 +62,7 @@ class Editor:
                 self._note(place.file, mark, " ".join(values.values()))
 
     def remove_argument(self, kind: str, name: str) -> None:
-        """The call goes without it, where it has it."""
+        """The call goes without it, if it has it."""
         for place in self._places(kind):
             arg = self._argument(place, name)
             if arg is None:
@@ -75,7 +75,7 @@ class Editor:
                 self._note(place.file, mark)
 
     def argument(self, kind: str, name: str) -> str | None:
-        """Source of an argument of the call, None where it is not given."""
+        """Source of an argument of the call, None if it is not given."""
         place = self._places(kind)[0]
         arg = self._argument(place, name)
         if arg is None:

@@ -73,7 +73,7 @@ def _inside_contexts(sources: LocatedSites, file: File, scope: Scope, region: Re
 
 def _header(sources: LocatedSites, header: str, named: str) -> str:
     """The header with the kind of device: by the script's own name for it, so that the patch is right on
-    another machine, too; else the one that was seen; where none was, the model is asked."""
+    another machine, too; else the one that was seen; if none was, the model is asked."""
     if named:
         return header.replace("{device!r}", f"torch.device({named}).type")
     if sources.device:
@@ -111,7 +111,7 @@ def _scopes(sources: LocatedSites, place: Place) -> list[tuple[File, Scope, cst.
 
 
 def _region(sources: LocatedSites, file: File, scope: Scope, end: cst.Call) -> Region | None:
-    """The region before a call in a scope; None where the one of an earlier backward pass has covered it.
+    """The region before a call in a scope; None if the one of an earlier backward pass has covered it.
     Raises CannotEdit: there is none, with the reason."""
     tree = file.tree
     where = f"{file.shown}:{tree.lines(end)[0]}"

@@ -118,7 +118,7 @@ def _before_loop(sources: LocatedSites, place: Place, statement: str) -> Mark | 
 
 
 def _loops_of_fetch(sources: LocatedSites, place: Place) -> list[cst.For | cst.While]:
-    """The loops around the fetch, where it is in a method of the class whose method calls the model."""
+    """The loops around the fetch, if it is in a method of the class whose method calls the model."""
     owner = place.site.function.rpartition(".")[0]
     for fetch in sources.places_of("fetch", file=place.file):
         if owner and fetch.site.function.rpartition(".")[0] == owner:

@@ -61,11 +61,11 @@ class LocatedSites:
     """Sites and the files that they lie in.
 
     Attributes:
-        main: the script; None where it is a module found by its name.
+        main: the script; None if it is a module found by its name.
         root: folder that the diff's paths are relative to: of the git repository, else the current one where
             the script lies in it, else the script's.
         sites: as they were given. places: those in the user's files, one a place of the source.
-        device: kind of the device that the model is on: cpu, cuda; "" where it was not said.
+        device: kind of the device that the model is on: cpu, cuda; "" if it was not said.
         left_out: by site, why what happens there cannot be edited.
     """
 

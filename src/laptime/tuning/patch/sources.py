@@ -39,7 +39,7 @@ class Sources(LocatedSites):
 
     def apply(self, change: Change, comment: str = "") -> list[str]:
         """Edit the files as a change's `edit` says, or leave all as they are. Returns paths of the files that
-        were changed; none where the source is so already.
+        were changed; none if the source is so already.
         Raises CannotEdit: the source does not allow it; UsageError: there is no such optimization."""
         if change in self.applied:
             return []

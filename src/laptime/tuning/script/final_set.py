@@ -166,7 +166,7 @@ class PatchWriter:
             self._record.set(recipe_path=from_here(path))
 
     def _is_written(self, path: Path, content: bytes) -> bool:
-        """Write a file; where that fails, the record says so."""
+        """Write a file; if that fails, the record says so."""
         try:
             write_whole(path, content)
         except OSError as error:
@@ -300,7 +300,7 @@ def _rung(change: Change, loop_profile: LoopProfile) -> Rung:
 def _tried(
     evaluator: TrialEvaluator, loop_profile: LoopProfile, changes: list[Change], end: float
 ) -> tuple[str, str]:
-    """Why these changes of the source cannot be shown, "" where they can; and their diff."""
+    """Why these changes of the source cannot be shown, "" if they can; and their diff."""
     runner = evaluator.runner
     sources = Sources(loop_profile.sites + loop_profile.syncs, main_file(evaluator), loop_profile.device)
     try:

@@ -230,7 +230,7 @@ class ScriptSubject(Subject):
         return numerics_of(recipe, profile) if profile else "exact"
 
     def written(self, record: Record, search: SearchResult) -> None:
-        """The patch; it stands for the recipe where it has every change."""
+        """The patch; it stands for the recipe if it has every change."""
         if not self._is_in_memory:
             record.say("writing the patch")
             self._write(record, search)

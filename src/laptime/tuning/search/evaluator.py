@@ -29,7 +29,7 @@ class Round:
     """One paired round: both recipes ran side by side in time."""
 
     ratio: float  # time per sample of the candidate over that of the incumbent (below 1 is faster)
-    memory: float | None = None  # the same of their peaks; None where unknown
+    memory: float | None = None  # the same of their peaks; None if unknown
     # number of the pair of fresh processes it comes from; rounds of one process are less independent
     process: int = 0
 

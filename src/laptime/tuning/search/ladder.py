@@ -156,7 +156,7 @@ def _affordable(state: SearchState, candidate: Candidate) -> tuple[int, ...]:
 
 
 def _detectable(state: SearchState, candidate: Candidate | None = None) -> float:
-    """Smallest share that a usual race shows; of a candidate a longer one, where there is time for it."""
+    """Smallest share that a usual race shows; of a candidate a longer one, if there is time for it."""
     looks = state.settings.looks or LONGEST
     if candidate is not None:
         looks = max(looks, _affordable(state, candidate), key=lambda one: one[-1])
@@ -236,7 +236,7 @@ def _open(state: SearchState, candidate: Candidate) -> bool:
 
 
 def _climb(state: SearchState, candidate: Candidate) -> None:
-    """Race a candidate and, where it has a space, the options beside it; then look where time goes now."""
+    """Race a candidate and, if it has a space, the options beside it; then look where time goes now."""
     before = state.recipe
     left = candidate.bound  # what the options before have not saved of it
     climb = Climb(ranking.line(candidate), candidate.change, state.settings.climb)

@@ -29,7 +29,7 @@ from laptime.tuning.search.evaluator import Candidate, Round
 
 LOOKS = (4, 6, 9, 12)
 LONGEST = (4, 6, 9, 12, 18)
-"""The usual looks where there is time; twice as many rounds are taken on a loud machine."""
+"""The usual looks if there is time; twice as many rounds are taken on a loud machine."""
 FAST_ALPHA = 0.05
 """One-sided chance of error of a race in fast mode; the margin and leave-one-out come on top of it."""
 CERTIFIED_ALPHA = 0.05  # one-sided chance of error of a whole session with --certify
@@ -77,7 +77,7 @@ class RaceResult:
     rounds: int  # how many
     ratios: list[float]  # time, candidate over incumbent, one a round
     reason: str  # why it ended so, with its numbers
-    memory: float | None = None  # ratio of peaks, candidate over incumbent; None where unknown
+    memory: float | None = None  # ratio of peaks, candidate over incumbent; None if unknown
     effect: Effect | None = None  # log ratio of what the goal looks at
     out_of_time: bool = False  # it ended before a look could decide it: no time, or no more rounds
 
@@ -113,7 +113,7 @@ def race(rounds: Iterator[Round], terms: RaceTerms) -> RaceResult:
 
 
 def _value(one: Round, goal: str) -> float | None:
-    """Log ratio that the goal looks at; None where this round has none."""
+    """Log ratio that the goal looks at; None if this round has none."""
     ratio = one.memory if goal == "memory" else one.ratio
     return math.log(ratio) if ratio is not None and ratio > 0 and math.isfinite(ratio) else None
 

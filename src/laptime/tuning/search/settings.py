@@ -31,10 +31,8 @@ class EarlierEffect:
     # Negative: it goes first; -1/k was the k-th that won, as some win only on top of others. 0: its bound
     # decides. 1: it goes last.
     order: float
-    saved: (
-        float  # share of a step that it is expected to save, shrunk; 0 where it is not expected to save any
-    )
-    sentence: str = ""  # why it goes first or last; "" where it does neither
+    saved: float  # share of a step that it is expected to save, shrunk; 0 if it is not expected to save any
+    sentence: str = ""  # why it goes first or last; "" if it does neither
 
     def applied(self, candidate: Candidate, step: float) -> Candidate:
         """The candidate with its place in the order. step: seconds of a step now; the bound stays what the

@@ -123,9 +123,9 @@ def sets_in_words(state: SearchState, sets: list[tuple[list[Candidate], Recipe]]
 
 
 def promise(state: SearchState, least: float) -> float:
-    """Expected seconds of a step saved per second of racing them together; 0 where that makes no sense.
+    """Expected seconds of a step saved per second of racing them together; 0 if that makes no sense.
 
-    What was raced alone and stayed unclear may do nothing, or be hidden (HIDDEN). Where nothing runs beside
+    What was raced alone and stayed unclear may do nothing, or be hidden (HIDDEN). If nothing runs beside
     anything else, nothing is."""
     if state.settings.certify or not ranking.is_concurrent(state.loop_profile):
         return 0.0

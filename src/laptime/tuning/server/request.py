@@ -54,7 +54,7 @@ class ServerRequest:
         Option("Limits to keep under load, comma-separated: latency, ttft, itl or tpot.", "ttft=300ms@p95"),
     ] = ""
     # throughput: answers (of a language model: output tokens) per second; latency: the mean of what the SLO
-    # promises, of a whole answer where it says nothing or several things
+    # promises, of a whole answer if it says nothing or several things
     goal: Annotated[
         Literal["throughput", "latency"],
         Option("What to improve.  [default: latency with --rate, else throughput]"),
@@ -345,7 +345,7 @@ def _number(text: str) -> Value:
 
 
 def _name(texts: list[str], head: str, before: list[Word]) -> str:
-    """Of the flag that a choice belongs to; "" where none shows."""
+    """Return the name of the flag that a choice belongs to; "" if none shows."""
     if head and "{" not in head:
         return head.rstrip("=:").lstrip("-")
     flags = (

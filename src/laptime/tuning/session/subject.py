@@ -80,7 +80,7 @@ def checks_of(tuning: Tuning, complaint: str = "") -> list[Check]:
 
 
 def quiet_check(others: float | None) -> list[Check]:
-    """A warning where other programs had more of the CPUs, on the average, than races can bear."""
+    """A warning if other programs had more of the CPUs, on the average, than races can bear."""
     cpus = os.cpu_count() or 1
     if others is None or others < MOST_OTHERS * cpus:
         return []
@@ -182,7 +182,7 @@ class Subject(ABC):
 
     @abstractmethod
     def gate(self, recipe: Recipe) -> Gate:
-        """Of the final set. Raises TrialFailed: it does not run."""
+        """Run the gate of the final set. Raises TrialFailed: it does not run."""
 
     def written(self, record: Record, search: SearchResult) -> None:
         """Write what the final side of the pairs needs."""
@@ -223,7 +223,7 @@ class Subject(ABC):
     # The record
 
     def diagnosis_after(self, record: Record, search: SearchResult) -> Diagnosis | None:
-        """The diagnosis of the final set; None where none was kept, or it is not known."""
+        """The diagnosis of the final set; None if none was kept, or it is not known."""
         return self.diagnosis(search.recipe, search.after) if len(search.recipe) else None
 
     def ladder(self, rungs: list[Rung], record: Record) -> list[Rung]:

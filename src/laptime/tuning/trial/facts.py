@@ -40,7 +40,7 @@ def cpus(root: str = "/") -> int:
 
 
 def memory(root: str = "/") -> int | None:
-    """Free bytes of RAM: the machine's, within the limit of the control group. None where unknown."""
+    """Free bytes of RAM: the machine's, within the limit of the control group. None if unknown."""
     of_machine = system_files.size(Path(root) / "proc/meminfo", "MemAvailable")
     free = (of_machine, system_files.memory_headroom(root))
     return min((value for value in free if value is not None), default=None)

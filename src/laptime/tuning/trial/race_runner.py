@@ -310,7 +310,7 @@ class StepCounts:
         self.begin()
 
     def losses(self) -> list[float]:
-        """Loss of each step of the block; waits for the device. Empty where no scalar went backward."""
+        """Loss of each step of the block; waits for the device. Empty if no scalar went backward."""
         if not all(self._losses):
             return []
         return [sum(float(loss) for loss in losses) for losses in self._losses]

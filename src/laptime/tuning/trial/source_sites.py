@@ -159,7 +159,7 @@ def of_call(call: ConstructorCall) -> None:
 
 
 def of_models(calls: list[ConstructorCall], models: list[Any]) -> list[Site]:
-    """A site of kind `model` for each trained model: the line of the first optimizer where it has a name.
+    """A site of kind `model` for each trained model: the line of the first optimizer if it has a name.
 
     A model that was wrapped after the optimizer was made is known by what is inside the wrapper."""
     sites = []

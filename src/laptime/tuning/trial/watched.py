@@ -44,7 +44,7 @@ def peak(device: Any) -> int | None:
     """Peak bytes since `reset_peak`: of a CUDA device's allocator, else resident ones of this process
     (VmHWM).
 
-    None where neither is known."""
+    None if neither is known."""
     if "torch" in sys.modules and device.name == "cuda":
         import torch
 

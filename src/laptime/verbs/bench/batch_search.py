@@ -283,10 +283,10 @@ def _is_memory(failure: Failure) -> bool:
 # nothing sure about where throughput stops growing, so it does not decide; it tells what a size costs. If the
 # time does not suffice for all, the dearest are left out, and the finding says which.
 
-USUAL_SEARCH = 60.0  # seconds that a search may take where nobody set a budget
+USUAL_SEARCH = 60.0  # seconds that a search may take if nobody set a budget
 SEARCH_SHARE = 0.5  # of a budget that was set: the rest, and what the search leaves of it, is for measuring
 ROUNDS = 6  # of all sizes, at least: fewer say nothing about how they compare
-CALLS = 3  # of a size in a round where calls are long: one to warm up, one alone, one of those back to back
+CALLS = 3  # of a size in a round if calls are long: one to warm up, one alone, one of those back to back
 LONGEST = 60.0  # seconds that long calls may extend the usual time to
 
 

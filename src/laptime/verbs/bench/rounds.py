@@ -102,7 +102,7 @@ class PeakRounds:
         account.facts = account.facts or facts
 
     def told(self, worker: CaseWorker, case: Case) -> Case:
-        """The case with what is known of its peak; of that on paper, where none was measured."""
+        """The case with what is known of its peak; of that on paper, if none was measured."""
         facts, series = self._account(worker.variant).facts or Peak(), case.find(TAG)
         if series is not None and series.samples:
             known = structs.replace(facts, flops=median(series.samples))
@@ -157,7 +157,7 @@ def _compared(workers: Sequence[CaseWorker], batch: int, case_of: CaseOf) -> Ite
 
 
 def _name(reference: Case, case: Case) -> str:
-    """The reference in words: its framework where the case has another one, else the axes that differ."""
+    """The reference in words: its framework if the case has another one, else the axes that differ."""
     frameworks = [str(each.axes.get("backend", "torch")) for each in (reference, case)]
     if frameworks[0] != frameworks[1]:
         return frameworks[0]

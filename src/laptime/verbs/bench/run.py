@@ -49,7 +49,7 @@ MIN_COMPARED_ROUNDS = 5
 SEPARATE = 4  # batch sizes up to which each gets a process of its own
 NO_BATCH = 0  # what ran last was a block of the device's peak
 CURVE_ROUNDS = 12  # that the budget of a curve is divided into, every regime in each
-DOUBT = 0.5  # seconds for each case of two more processes, where one may not show every speed of its calls
+DOUBT = 0.5  # seconds for each case of two more processes, if one may not show every speed of its calls
 BRIEF = 10.0  # seconds: a shorter budget that was set is the loading's, too, up to two thirds of it
 OVERTIME = 2.0  # budgets that the fewest rounds, and numbers too wide to be trusted, may take
 

@@ -126,7 +126,7 @@ def room() -> int:
 
 
 def cpus_of(variant: Variant) -> list[list[int]]:
-    """CPUs of each instance of a variant; [] where it runs once."""
+    """CPUs of each instance of a variant; [] if it runs once."""
     number = variant.options.get("instances", 1)
     return placed(number, variant.threads or 1, usable()) if isinstance(number, int) and number > 1 else []
 
@@ -277,7 +277,7 @@ def _recipe(kind: str) -> Recipe:
 
 
 def _collection(kind: str, python: Mapping[str, str]) -> list[str]:
-    """Targets of a kind; none where the framework is installed without the package that has them."""
+    """Targets of a kind; none if the framework is installed without the package that has them."""
     known, of = "laptime.targets:known", python.get(_recipe(kind).backend, "")
     try:
         targets: list[str] = fresh_call.call(known, {"kind": kind}, timeout=_TIMEOUT, python=of)

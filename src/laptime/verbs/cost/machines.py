@@ -86,7 +86,7 @@ def _priced(machine: Machine, kind: str) -> Machine:
 
 
 def _recorded(run: Run, request: CostRequest, table: Table) -> Known:
-    """From the run's own record; where it was measured here, from this machine now."""
+    """From the run's own record; if it was measured here, from this machine now."""
     for subject in run.subjects if run.verb == "load" else []:
         host = urlsplit(subject.target).hostname or ""
         if host and not is_loopback(host):
@@ -119,7 +119,7 @@ def _recorded(run: Run, request: CostRequest, table: Table) -> Known:
 
 
 def refuse_mismatch(run: Run, speed: Speed, machine: Machine) -> None:
-    """Raise where a run cannot have been measured on this machine.
+    """Raise if a run cannot have been measured on this machine.
     Raises UsageError: another accelerator, none, or a CPU of another architecture."""
     if machine.origin == "flag" and not machine.provider:
         return
@@ -147,7 +147,7 @@ _FORM = re.compile(r"-(SXM\d?|PCIe|NVL)")
 
 
 def _other_accelerator(device: Device, machine: Machine) -> str:
-    """Why the machine's accelerator cannot be the one that a run used; "" where it may be."""
+    """Why the machine's accelerator cannot be the one that a run used; "" if it may be."""
     name, there = slice_of(device.model, device.memory)[0], machine.accelerator
     if not there:
         return f"it ran on {name or device.model}, and that machine has no accelerator"
@@ -242,7 +242,7 @@ class Question(NamedTuple):
 def question(
     measured: Sequence[Measured], *, utilization: float, wanted: Sequence[Promise], today: date
 ) -> Question | str:
-    """The cheapest measured line and its work; a sentence where nothing bounds it."""
+    """The cheapest measured line and its work; a sentence if nothing bounds it."""
     cheapest = min(measured, key=lambda each: each.line.usd_per_million)
     speed, run = cheapest.line.speed, cheapest.run
     case = next((each for each in run.cases if each.key == speed.case), None)

@@ -176,7 +176,7 @@ def with_cheapest(lines: Sequence[Line]) -> list[Line]:
 def savings(runs: Sequence[Run], lines: Sequence[Line]) -> list[Saving]:
     """Before against after: the two halves of a tuning session, or two runs.
 
-    Of two runs, cases of the same key are compared; where none is in both, the cheapest of each."""
+    Of two runs, cases of the same key are compared; if none is in both, the cheapest of each."""
     if len(runs) == 1:
         by_label = {each.speed.case: each for each in lines}
         tuning = runs[0].tuning

@@ -138,7 +138,7 @@ def stolen(
 
 
 def steal_share(before: Reading, after: Reading, seconds: float, environment: Environment) -> float | None:
-    """Stolen CPU time as a share of what all CPUs had; None where it is not told."""
+    """Stolen CPU time as a share of what all CPUs had; None if it is not told."""
     if before.stolen_s is None or after.stolen_s is None or seconds <= 0:
         return None
     return (after.stolen_s - before.stolen_s) / (seconds * environment.vcpus)
@@ -169,7 +169,7 @@ def timing(
 
 
 def energy(meters: Sequence[Meter], absences: Mapping[str, Absence]) -> Iterator[DoctorCheck]:
-    """Meters that work, and why others do not; a warning only where a command would help."""
+    """Meters that work, and why others do not; a warning only if a command would help."""
     for meter in meters:
         window = shortest_window([meter])
         how = "energy counter" if meter.method == "counter" else "power, integrated"

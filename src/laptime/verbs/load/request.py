@@ -17,7 +17,7 @@ from laptime.kit.units import seconds
 from laptime.records.plan import Name, Origin, Save
 
 BUDGET = 240.0  # seconds of sending of a search for the peak
-DURATION = 10.0  # seconds of a level where nobody says how long
+DURATION = 10.0  # seconds of a level if nobody says how long
 Bodies = Annotated[
     list[str],
     Option("What is sent; .jsonl: a line each.", "FILE", flags="--body", read=typed.bodies),
@@ -168,7 +168,7 @@ class LoadRequest(Struct, frozen=True, kw_only=True):
             )
 
     def _check_levels(self) -> None:
-        """Raise where it is not said how much load, or said twice."""
+        """Raise if it is not said how much load, or said twice."""
         if self.find_peak and not self.slo:
             raise UsageError(
                 "--find-peak needs a promise",

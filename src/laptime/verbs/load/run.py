@@ -145,7 +145,7 @@ class _Levels:
         return level.carry_out(self._senders, order)
 
     def _prepare(self, rate: float) -> None:
-        """Of users nobody knows how fast they will send: one sender does until its CPU says otherwise."""
+        """Prepare senders: one sends for users, whose rate is unknown, until its CPU says otherwise."""
         if self._generator is not None:
             if self._generator.alone is None:
                 self._live.say("the generator tests itself on loopback")

@@ -116,7 +116,7 @@ class Generator:
         self.alone: Alone | None = None
 
     def prepare(self, rate: float) -> None:
-        """Measure the senders where that was not done, and start as many as a rate needs.
+        """Measure the senders if that was not done, and start as many as a rate needs.
         Raises CommandFailed: one of them failed."""
         if self.alone is None:
             self.alone = self._measured(rate)
@@ -149,7 +149,7 @@ class Generator:
 def order(rate: float, chunks: int) -> SelfTest:
     """Return the self-test for so many requests per second: at least so many that their p99 is known.
 
-    Where that is more requests than asked for, their streams are shorter: chunks come as fast as asked."""
+    If that is more requests than asked for, their streams are shorter: chunks come as fast as asked."""
     tried = max(rate, FEWEST / SECONDS)
     requests = min(MOST, round(tried * SECONDS))
     per_second = max(LEAST_CHUNKS, round(rate * chunks / tried))

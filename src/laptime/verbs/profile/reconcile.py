@@ -103,7 +103,7 @@ def _between(observed: Observed) -> dict[str, int]:
 def parts(observed: Observed, untraced_ns: int) -> dict[str, int]:
     """The median untraced step in parts, each with its share of all untraced steps; they sum to it.
 
-    They are times of the host. Where a device works behind it, "other" holds the waiting for it."""
+    They are times of the host. If a device works behind it, "other" holds the waiting for it."""
     steps = observed.untraced
     whole = sum(step.wall for step in steps)
     shares = {name: sum(step.phases[name] for step in steps) / whole for name in steps[0].phases}

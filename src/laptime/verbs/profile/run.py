@@ -42,7 +42,7 @@ _PLANNED = ("steps", "warmup", "wait", "repeat", "step_by", "stack", "memory", "
 
 def profile(request: ProfileRequest, emit: Listener = ignore) -> Run:
     """Run the script until its steps are observed, and say where their time goes. The run. Its one case has
-    the untraced steps; `status` is failed where the script failed, interrupted after Ctrl-C: what was
+    the untraced steps; `status` is failed if the script failed, interrupted after Ctrl-C: what was
     measured until then is in it. emit: hears every event, the first one when the script has ended.
     Raises UsageError: there is no such script, an option is impossible, or no step was found in it.
     UserCodeError: it failed before a step was measured."""
@@ -179,7 +179,7 @@ def environment(observed: Told) -> Environment:
 # Why a script failed, or had no step to measure: in the words that its user reads.
 
 _OPTIONS = {"-o", "--output", "--json", "--steps", "--warmup", "--wait", "--trace", "--no-save", "--timeout"}
-"""Options of laptime that people write behind the script, where they are the script's."""
+"""Options of laptime that people write behind the script, if they are the script's."""
 
 
 def failure_of(program: Program, outcome: Outcome) -> LaptimeError | None:

@@ -116,7 +116,7 @@ def command(
 
 
 def _phases(llm: bool, prompt: list[int] | None, answer: int | None) -> dict[str, list[Any]]:
-    """The options of a language model's phases; none where none is measured.
+    """The options of a language model's phases; none if none is measured.
     Raises UsageError: what only a language model has was asked of another, or a prompt without tokens."""
     if not llm and (prompt or answer):
         what, why = (

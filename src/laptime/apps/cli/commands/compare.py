@@ -132,7 +132,7 @@ def as_measured(run: Run, request: BenchRequest) -> BenchRequest:
 
 
 def unchanged(run: Run) -> str:
-    """The one target of a run, where what it names is what was measured; "" where it is not, or not known."""
+    """The one target of a run, where what it names is what was measured; "" if it is not, or not known."""
     if len(run.subjects) != 1:
         return ""
     subject = run.subjects[0]

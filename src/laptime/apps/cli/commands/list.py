@@ -147,7 +147,7 @@ def _subject(line: ListedRun) -> str:
 
 
 def _verdict(line: ListedRun) -> str:
-    """One word, and how the run ended where that is not well."""
+    """One word, and how the run ended if that is not well."""
     if line.fault:
         return "damaged"
     if line.bound:

@@ -163,7 +163,7 @@ def _notes(run: Run) -> list[str]:
 
 
 def _number(metric: dict[str, Any] | None) -> str:
-    """The mean over trials, with its interval where there is one; in the benchmark's own unit."""
+    """The mean over trials, with its interval if there is one; in the benchmark's own unit."""
     if metric is None:
         return "-"
     value, ci95 = metric["value"], metric["ci95"]

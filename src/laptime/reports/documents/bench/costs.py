@@ -77,7 +77,7 @@ def _length(stat: Stat) -> float:
 
 
 def cores(run: Run) -> doc.Section:
-    """A row a number of threads and instances, fewest first; nothing where there is one number alone."""
+    """A row a number of threads and instances, fewest first; nothing if there is one number alone."""
     cores = run.environment.physical_cores
     rows = scaling(run.cases, run.constants, None if cores is None else float(cores))
     each_thread = lambda row: doc.number(row.rate.value / row.workers, "1/s")  # noqa: E731

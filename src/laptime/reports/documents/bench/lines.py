@@ -194,7 +194,7 @@ def token_rows(run: Run, stats: list[Stats]) -> list[tuple[str, str]]:
 
 
 def inputs(run: Run) -> str:
-    """A phrase for each different input, with its case where there are several; empty where none is known."""
+    """A phrase for each different input, with its case if there are several; empty if none is known."""
     phrases: dict[str, str] = {}
     for case in run.cases:
         if text := _of_calls(case):

@@ -174,7 +174,7 @@ class SampleChart:
         return line.drawn(on.over_time._replace(frame=place))
 
     def _quantiles(self, on: Drawn) -> Markup:
-        """The median in figures, and names of other quantiles where there is room beside it."""
+        """The median in figures, and names of other quantiles if there is room beside it."""
         taken: list[float] = []
         marks, end = [], on.side.frame.right
         for name in ("median", "p95", "p5", "p99", "p90"):

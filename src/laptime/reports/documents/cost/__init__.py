@@ -86,7 +86,7 @@ def _next(cost: Cost, best: Line) -> list[str]:
 
 
 def _machine(cost: Cost, best: Line) -> str:
-    """The options that gave the machine and its price; nothing where the run told them."""
+    """The options that gave the machine and its price; nothing if the run told them."""
     priced = next((each for each in cost.machines if each.machine.name == best.machine), None)
     if priced is None or priced.known_by not in ("machine", "flag"):
         return ""

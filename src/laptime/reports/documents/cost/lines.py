@@ -56,7 +56,7 @@ def section(cost: Cost) -> doc.Section:
 
 
 def brief(cost: Cost) -> list[doc.Block]:
-    """The cheapest lines, where there are several; the cheapest number of cores."""
+    """The cheapest lines, if there are several; the cheapest number of cores."""
     lines = sorted(cost.lines, key=lambda line: line.usd_per_million)[:3]
     several = replace(cost, lines=lines if len(lines) > 1 and not cost.savings else [])
     return [cut(_table(several), without=("verdict", " per USD")), doc.Text(_cheapest(cost))]
@@ -117,7 +117,7 @@ def _cheapest(cost: Cost) -> str:
 
 
 def chart(cost: Cost) -> doc.Section:
-    """Nothing where no measured line has a latency."""
+    """Nothing if no measured line has a latency."""
     note = "Down and to the left is better. Vertical bars are 95 % intervals."
     if _bounds(cost):
         note += " Squares are bounds: a machine lies above and to the right of its square, or on it."
@@ -143,7 +143,7 @@ def _chart(cost: Cost) -> Plot:
     measured, bounds, units = _measured(cost), _bounds(cost), words.units(cost)
     machines = list(dict.fromkeys(line.machine for line in measured))
     styles = {name: numbered(at, f"{name}, measured") for at, name in enumerate(machines)}
-    # A machine is told by colour and shape where several lines have their own names.
+    # A machine is told by colour and shape if several lines have their own names.
     names = [line.speed.label if len(cost.lines) > 1 else line.machine for line in measured]
     spots = [_spot(line, styles[line.machine], name) for line, name in zip(measured, names, strict=True)]
     spots += [_bound(kind, row) for kind, row in bounds.items()]

@@ -79,7 +79,7 @@ def _spot(point: Point) -> Spot:
 
 
 def _rate(each: Measured) -> float:
-    """Of users what was answered, else what was offered."""
+    """Return the answered rate for users, else the offered rate."""
     assert each.stats is not None
     return each.facts.rate or each.stats.answered.value or 0.0
 
@@ -119,7 +119,7 @@ def _over_time(each: Measured) -> Plot:
 
 
 class Knee(Struct, frozen=True):
-    """Between which levels the knee lies, in requests per second or users; null where none bounds it."""
+    """Between which levels the knee lies, in requests per second or users; null if none bounds it."""
 
     low: float | None
     high: float | None
@@ -149,7 +149,7 @@ def _of_promise(rows: Sequence[Measured], slo: str) -> Knee:
 
 
 def _of_power(rows: Sequence[Measured]) -> Knee:
-    """Of levels whose figures are trusted; those above capacity bound it."""
+    """Return the knee of levels whose figures are trusted; those above capacity bound it."""
     told = [each.stats for each in rows if each.stats is not None and _counts(each)]
     found = knee_among(told)
     left_out = [_load(load_of(each.stats), rows) for each in rows if each.stats and not _counts(each)]

@@ -23,7 +23,7 @@ _COUNTED = {"requests": "requests", "prompt tokens": "prompt", "output tokens": 
 
 
 class Measured(NamedTuple):
-    """A level: its case, facts and numbers (None where no request was answered)."""
+    """A level: its case, facts and numbers (None if no request was answered)."""
 
     case: Case
     facts: Level
@@ -111,7 +111,7 @@ def _late(each: Measured) -> doc.Cell:
 def _price(
     rows: Sequence[Measured], of: str, per_second: Callable[[Measured], float | None]
 ) -> Field | Literal[False]:
-    """The column of prices, where a machine has one."""
+    """The column of prices, if a machine has one."""
     price = next((each.facts.usd_per_hour for each in rows if each.facts.usd_per_hour), 0.0)
     cell = lambda each: dollars(price, None if each.case.trust == "invalid" else per_second(each))  # noqa: E731
     return price > 0 and Field("USD per 1 M", cell, "number", regime=of)
@@ -174,7 +174,7 @@ def reasons(run: Run, rows: Sequence[Measured]) -> doc.Section:
 def _missing(rows: Sequence[Measured]) -> str:
     """Why percentiles are not told: of the first such level, and which others are like it.
 
-    "" where all are told; a level whose queue grew has none."""
+    "" if all are told; a level whose queue grew has none."""
     notes = {}
     for each in rows:
         if each.stats is not None and not each.grows:
@@ -235,7 +235,7 @@ def _first(quantile: str) -> Callable[[Measured], doc.Cell]:
 def _turns(each: Measured, tokens: Tokens) -> str:
     first = ", ".join(f"{at}: {stat.text}" for at, stat in enumerate(tokens.by_turn, 1))
     said = f"{offered(each.facts)}: median TTFT of turn {first}"
-    if not each.facts.cached:  # many servers do not tell
+    if not each.facts.cached:  # many servers do not say
         return said
     cached = each.facts.cached / max(1.0, tokens.prompt * each.facts.answered)
     return f"{said}; by its usage the server had {percent(cached)} of the prompt tokens already"

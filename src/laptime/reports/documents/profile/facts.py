@@ -1,6 +1,6 @@
 """The sentences of a profile, one topic after the other, and its key numbers.
 
-Durations are per step where they say so."""
+Durations are per step if they say so."""
 
 from __future__ import annotations
 
@@ -231,7 +231,7 @@ def _memory(profile: Profile) -> Iterator[str]:
 
 
 def peak(memory: Memory) -> str:
-    """The peak of a device and its share of the capacity; empty where it is not known."""
+    """The peak of a device and its share of the capacity; empty if it is not known."""
     if memory.peak is None:
         return ""
     text = f"peak {words.size(memory.peak)}"

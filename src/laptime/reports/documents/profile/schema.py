@@ -26,7 +26,7 @@ SCHEMA: Literal["laptime.profile/1"] = "laptime.profile/1"
 class Advice(Struct, frozen=True, kw_only=True):
     """A finding: what was found, on what evidence, and what to change.
 
-    `gain_ns` is the most that the change can save per step; null where nothing tells. `rows` name rows of the
+    `gain_ns` is the most that the change can save per step; null if nothing tells. `rows` name rows of the
     tables as `table/id`. `stack` has the innermost frame first."""
 
     kind: str

@@ -233,7 +233,7 @@ def copies(profile: Profile) -> list[Table]:
 
 
 def _causes(row: Any, index: int, *, caption: str = "") -> list[Extra]:
-    """The operators behind a row, where there are several, and its call stack."""
+    """The operators behind a row, if there are several, and its call stack."""
     named = getattr(row, "operators", ())[:6]
     lines = [f"{words.time(ns)}  {words.operator(name)}" for name, ns in named]
     return [Extra(caption=caption, lines=lines)] * (len(lines) > 1) + frames(row.stack)
@@ -307,7 +307,7 @@ def _kind(kind: str) -> tuple[str, str]:
 
 
 def _longest(path: CriticalPath, kind: str) -> str:
-    """The user's line of what takes most of a kind; its name where no line is known."""
+    """The user's line of what takes most of a kind; its name if no line is known."""
     row = next((row for row in path.rows if row.kind == kind and row.name), None)
     if row is None:
         return ""

@@ -27,7 +27,7 @@ _VERIFIED = {
 _GAINED = ("faster", "smaller")
 _OPEN = ("unclear", "not measured", "interrupted", "limit undecided")  # outcomes that more time would decide
 MORE_OPEN, MORE_UNTRIED = 2, 4
-"""Budgets of the next session where something was left open, and where not even one change could be tried."""
+"""Budgets of the next session if something was left open, and where not even one change could be tried."""
 
 
 def headline(run: Run) -> Headline:

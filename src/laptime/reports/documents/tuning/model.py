@@ -38,7 +38,7 @@ _COMPARED = "recorded call"
 _LIMITS = {"slo": "SLO", "memory": "memory"}
 _TITLES = ("as it is", "tuned")
 _PROCESSES, _BEYOND = 3, 5  # processes, and calls of each beyond a quantile, from which a process tells one
-_LEAST = 0.05  # shares of a call that a line names, where none has half of it
+_LEAST = 0.05  # shares of a call that a line names, if none has half of it
 
 
 def brief(tuning: Tuning) -> list[tuple[str, str]]:
@@ -83,7 +83,7 @@ def _latencies(*measured: Measured | None) -> doc.Table:
 
 
 def _quantile(q: float, each: tuple[str, Measured]) -> doc.Cell:
-    """Geometric mean of that of each process where all have it, as the gain is; else of all calls."""
+    """Geometric mean of that of each process if all have it, as the gain is; else of all calls."""
     import numpy as np  # not for `laptime --help`
 
     processes = [np.array(seconds) for seconds in each[1].samples]
@@ -169,7 +169,7 @@ def _no_folder(tuning: Tuning, model: TunedModel) -> str:
 
 
 def bound(model: TunedModel) -> str:
-    """`compute 62 % -> memory 71 %`; "" where it was not asked."""
+    """`compute 62 % -> memory 71 %`; "" if it was not asked."""
     sides = _sides(model).values()
     said = [_said(side.word, side.reasons) if side.word else "not recorded" for side in sides]
     if all(not side.word for side in sides):

@@ -83,7 +83,7 @@ def _trial_run(tuning: Tuning) -> list[str]:
         results.append("git apply --check " + ("accepts it" if patch.applies else "refuses it"))
     if patch.speedup is not None:
         whole = tuning.speedup
-        # The gain is that of the patched script where every change is in the patch.
+        # The gain is that of the patched script if every change is in the patch.
         is_gain = whole is not None and bool(whole.ratios) and whole.ratios == patch.speedup.ratios
         speed = f"the patched script, without hooks, is {words.speedup(patch.speedup)}"
         results.append("the gain above is that of the patched script, without hooks" if is_gain else speed)
@@ -187,7 +187,7 @@ def _bound(diagnosis: Diagnosis) -> str:
 
 
 def parts(tuning: Tuning) -> doc.Table:
-    """Seconds and shares of the parts of a step, in its order; no rows where nothing was diagnosed."""
+    """Seconds and shares of the parts of a step, in its order; no rows if nothing was diagnosed."""
     sides = [side for side in (tuning.before, tuning.after) if side] if tuning.before else []
     names = {name: None for side in sides for name, seconds in side.shares.items() if seconds}
     columns = [doc.Column("part of a step", "text")]

@@ -71,7 +71,7 @@ def items(tuning: Tuning) -> str:
 
 
 def counted(measured: Measured) -> str:
-    """Steps, where nothing says how many samples one has: then one is counted in each."""
+    """Steps, if nothing says how many samples one has: then one is counted in each."""
     is_one = math.isclose(measured.throughput * measured.step, 1.0, rel_tol=0.3)
     return "steps" if is_one else "samples"
 
@@ -100,7 +100,7 @@ def speedup(gain: Speedup) -> str:
 
 
 def ratio(value: float | None) -> str:
-    """`0.58x`; `-` where nothing is known."""
+    """`0.58x`; `-` if nothing is known."""
     return "-" if value is None else f"{value:.2f}x"
 
 
@@ -120,7 +120,7 @@ def per_second(value: float | None, ci95: Interval = None) -> str:
 def change(applied: Rung | Applied) -> str:
     """The change with its short options on one line: `num_workers=2`, `compile mode=default`.
 
-    Lists and long texts are left to --json: they are settings of an edit and do not tell changes apart."""
+    Lists and long texts are left to --json: they are settings of an edit and do not say changes apart."""
     if isinstance(applied, Rung) and not applied.options:
         return applied.label or applied.name
     options = [(key, value) for key, value in applied.options.items() if _is_short(value)]

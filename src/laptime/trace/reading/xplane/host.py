@@ -104,7 +104,7 @@ class StepRanges(NamedTuple):
 
 
 def find(lines: Sequence[Line], kinds: Sequence[dict[int, Kind]]) -> StepRanges | None:
-    """Steps and phases of these lines (one dictionary of kinds each); None where nothing tells a step."""
+    """Steps and phases of these lines (one dictionary of kinds each); None if nothing tells a step."""
     candidates = _numbered(lines, kinds) or _called(lines, kinds)
     if candidates is None:
         return None
@@ -233,7 +233,7 @@ def correlations(planes: Sequence[Plane]) -> frozenset[Fact]:
 
 
 def of_device(planes: Sequence[Plane]) -> list[Mark]:
-    """The steps that TensorFlow derived itself (line `Steps` of a device), where the host shows none."""
+    """The steps that TensorFlow derived itself (line `Steps` of a device), if the host shows none."""
     for plane in planes:
         events = [event for line in plane.lines if line.name == "Steps" for event in line.events]
         if events:
@@ -294,7 +294,7 @@ def _kernel_details(details: Fact | None) -> dict[str, str]:
 
 
 def _three(text: str) -> str:
-    """`4,1,1` as Kineto writes it: `[4, 1, 1]`; "" where there is nothing."""
+    """`4,1,1` as Kineto writes it: `[4, 1, 1]`; "" if there is nothing."""
     return f"[{text.replace(',', ', ')}]" if text else ""
 
 

@@ -60,7 +60,7 @@ def _engine(draft: Draft, file: Path) -> bytes:
 
     with torch.cuda.device(torch.device(draft.device)):
         builder = tensorrt.Builder(tensorrt.Logger(tensorrt.Logger.ERROR))
-        # Types are those of the file: where that is the only way, the flag is gone.
+        # Types are those of the file: if that is the only way, the flag is gone.
         typed = getattr(tensorrt.NetworkDefinitionCreationFlag, "STRONGLY_TYPED", None)
         network = builder.create_network(0 if typed is None else 1 << int(typed))
         parser = tensorrt.OnnxParser(network, tensorrt.Logger(tensorrt.Logger.ERROR))

@@ -53,7 +53,7 @@ class TrialMode:
         """An optimizer or a module is about to zero its gradients."""
 
     def clip(self, norm: Any) -> None:
-        """Gradients are about to be clipped from this norm, a tensor; None where it is not known."""
+        """Gradients are about to be clipped from this norm, a tensor; None if it is not known."""
 
     def boundary(self, *, ended: bool, begins: bool) -> None:
         """Between two steps, before the next fetch. ended: a whole step lies behind; begins: another one
