@@ -63,7 +63,7 @@ FLIPPED = 0.01
 SMALL, COLUMNS, FILLED, FEW = 1 / 30, 128, 8, 4
 """A column of numbers below this share of its tensor's is looked at for itself, if a tensor has no more
 columns, and a column at least so many numbers. Of fewer whole numbers all may be wrong by chance."""
-ASKS = "whether that matters, a metric says (--metric)"
+ASKS = "a metric shows whether that matters (--metric)"
 OF_SMALL = 10.0  # times the limit that errors of a small column may be, up to FOLLOWS: zeros would do as well
 QUANTIZED = 0.1  # share of a model's tensors; a single table of bytes makes none
 

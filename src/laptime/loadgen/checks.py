@@ -25,17 +25,17 @@ MOST_FAILED = 0.01
 MOST_FAILED_OF_ALL = 0.5
 """Beyond it the others are the few that came through, and their latency is not that of the load asked for."""
 FEWEST_LOST, MOST_BY_CHANCE = 5, 1e-4  # failures in a row at the end of a level that say that the server died
-_LOOK = "look at what the server printed; the same again when it is up"
+_LOOK = "read what the server printed, and repeat this when it is up"
 ROUGHLY = 0.1
 TTFT_SLACK = 0.001  # Seconds: two clocks of one machine, read by two processes
-_ALONE = "the same again, with nobody else sending to this server"
+_ALONE = "repeat this while nobody else sends to this server"
 LONGEST = 7200  # seconds of a level that is advised: a queue that needs more is seen better at a lower rate
 WIDEST = 0.05  # as of a benchmark (`measure/checks/precision.py`): beyond it a number is `noisy`
 FEWEST = 30
 """Independent requests: fewer show too little of the queue's memory for an interval to cover as it says."""
 ALIKE = 0.5  # of the requests that are worth as independent ones: below it they are plainly alike
 MOST_OF_A_FIGURE = 0.05  # of a figure that is told: so much of it may be the generator's
-_QUIET = "the same again on a machine with nothing else to do"
+_QUIET = "repeat this on a machine with nothing else to do"
 _BESIDE = "pin them apart: taskset -c 0 for the server, -c 1 for laptime; or send from another machine"
 """If the generator kept up on loopback before: the server took its CPU, or another program."""
 BUSIEST = 0.7
@@ -67,7 +67,7 @@ def answers(case: Case, stats: LevelStats | None) -> Check | None:
     share = facts.failed / total
     sentence = f"{facts.failed} of {total} requests ({percent(share)}) failed ({kinds}){said}"
     if since := _dead_since(stats):
-        return Check("answers", "fail", f"nobody was answered from second {since:.1f} on: {sentence}", _LOOK)
+        return Check("answers", "fail", f"no answer came from second {since:.1f} on: {sentence}", _LOOK)
     if share > MOST_FAILED_OF_ALL:
         sentence += ": what the few others took is not a figure of the server"
         return Check("answers", "fail", sentence, _LOOK)
@@ -210,7 +210,7 @@ def stood_still(case: Case, stats: LevelStats | None) -> Check | None:
     if rows is None or pause is None:
         return None
     begin, end, came = pause
-    when = f"from second {begin - rows.due[0]:.1f} to {end - rows.due[0]:.1f} nobody was answered"
+    when = f"from second {begin - rows.due[0]:.1f} to {end - rows.due[0]:.1f} no answer came"
     sent_after = (rows.due < end) & (rows.due + rows.late > 0.9 * end + 0.1 * begin)
     if 2 * np.sum((rows.due > begin) & sent_after) > came:
         return Check("stalled", "fail", f"the generator stood still: {when}, and nothing was sent", _QUIET)
@@ -255,7 +255,7 @@ def _cause(facts: Level, limit: float) -> tuple[str, str]:
     if alone is None:
         return "", _QUIET
     if alone.quota is not None and alone.quota < 1:
-        return f"; laptime may use {percent(alone.quota)} of a CPU", "the same with a CPU quota of 1 or more"
+        return f"; laptime may use {percent(alone.quota)} of a CPU", "repeat it with a CPU quota of 1 or more"
     on_loopback = f"on loopback, without the server, it was {show(alone.late, 's')}"
     if alone.late > limit:
         return f"; {on_loopback}, too: this machine is busy", _QUIET

@@ -73,8 +73,8 @@ def whole(output: Any, deep: int = DEEP) -> Any:
             return found
         raise UserCodeError(
             f"a call returns an iterator without an end: {ENDLESS:,} parts came",
-            why="a call is timed with all that it returns, and this is never all there",
-            next="return itertools.islice(..., N), or what makes one part",
+            why="a call is timed with everything that it returns, and this never ends",
+            next="return itertools.islice(..., N), or the code that makes one part",
         )
     parts = {name: whole(part, deep - 1) for name, part in _parts(output, None).items()}
     if isinstance(output, list | tuple | Mapping):

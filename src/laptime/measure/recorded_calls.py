@@ -134,7 +134,7 @@ def record_calls(
         each.tobytes() for each in first.outputs
     ]
     is_random = repeated.word in ("close", "different") and not is_equal  # empty ones cannot be judged
-    text = f"the reference's outputs are others each time: {repeated.sentence}" if is_random else ""
+    text = f"the reference's outputs differ each time: {repeated.sentence}" if is_random else ""
     # Error of each output, of whole numbers the share that differs, when every float of the inputs changes by
     # two units in its last place.
     nudged = run([_nudged(array) for array in first.inputs])

@@ -114,7 +114,7 @@ def age_text(row: Machine | FlexShape, today: date) -> str:
     if row.origin == "flag":
         return ""
     if age is None:
-        return "nobody noted when it was seen"
+        return "it is not known when it was seen"
     most = "up to " if len(row.seen) < len("2026-01-01") else ""
     return f"seen {row.seen}, {most}{age} day{'' if age == 1 else 's'} ago"
 

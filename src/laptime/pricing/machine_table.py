@@ -49,7 +49,7 @@ def _price(machine: Machine) -> str:
     others = ("spot", machine.spot_usd_per_hour), ("reserved", machine.reserved_usd_per_hour)
     for name, each in (("", price), *others):
         if each is not None and not 0 < each < math.inf:
-            return f"a {name} price of {each:g} USD/h cannot be".replace("  ", " ")
+            return f"a {name} price of {each:g} USD/h is impossible".replace("  ", " ")
         if each is not None and each > price:
             return f"its {name} price {each:g} is above the one on demand, {price:g}"
     if not 0 <= (machine.free_usd_per_month or 0.0) < math.inf:
@@ -78,7 +78,7 @@ def _sizes(machine: Machine) -> str:
         if value is not None and not (math.isfinite(value) and value > 0):
             return f"{value:g} {name.replace('_', ' ')} cannot be"
     if machine.vcpus and machine.cores and machine.cores > machine.vcpus:
-        return f"{machine.cores:g} cores in {machine.vcpus:g} vCPUs cannot be"
+        return f"{machine.cores:g} cores in {machine.vcpus:g} vCPUs are impossible"
     return ""
 
 

@@ -51,7 +51,7 @@ def mended(trace: Trace, launch: Index) -> Trace:
         warnings.append(
             f"{count(len(cut), 'piece')} of the device's work, the longest of {show(lasted * 1e-9, 's')},"
             f" {'lasts' if len(cut) == 1 else 'last'} beyond the beginning of the next on the same stream,"
-            " which cannot be: cut there"
+            " which is impossible: cut there"
         )
     if not warnings:
         return trace

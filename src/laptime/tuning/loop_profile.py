@@ -30,7 +30,7 @@ FACT_SENTENCES: dict[str, tuple[str, str]] = {
         "the C library is not glibc, or its allocator or thresholds were replaced",
     ),
     "huge_pages_on_request": (
-        "the kernel gives huge pages on request, and nobody requests them",
+        "the kernel gives huge pages on request, and nothing requests them",
         "the kernel gives huge pages always or never, or they are requested already",
     ),
     "denormals": ("weights hold denormal numbers", "weights hold no denormal numbers to speak of"),

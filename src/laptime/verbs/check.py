@@ -304,8 +304,8 @@ def _directed(case: Case, name: str) -> str:
 
 
 INCOMPARABLE = (
-    "it has no timed calls in a regime that its baseline has, and reported nothing of which it is known "
-    "whether more is worse"
+    "it has no timed calls in a regime that its baseline has, and reported no number for which it is "
+    "known whether more is worse"
 )
 
 

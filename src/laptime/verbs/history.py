@@ -147,7 +147,7 @@ def _with_differences(
 
 def _with_steps(histories: list[History]) -> list[History]:
     changes_of = changes([[point.value for point in history.points] for history in histories])
-    few = f"a change of level is looked for from {FEWEST} on"
+    few = f"a change of level needs at least {FEWEST} runs"
     return [
         structs.replace(
             history,

@@ -55,8 +55,8 @@ def test_no_row_of_our_own_file_is_refused_and_each_has_a_source_and_a_date() ->
 @pytest.mark.parametrize(
     ("bad", "reason"),
     [
-        ({"usd_per_hour": "-1"}, "a price of -1 USD/h cannot be"),
-        ({"usd_per_hour": "0"}, "a price of 0 USD/h cannot be"),
+        ({"usd_per_hour": "-1"}, "a price of -1 USD/h is impossible"),
+        ({"usd_per_hour": "0"}, "a price of 0 USD/h is impossible"),
         ({"usd_per_hour": "nan"}, "cannot be"),
         ({"usd_per_hour": "cheap"}, "its usd_per_hour 'cheap' is not a number"),
         ({"usd_per_hour": ""}, "it lacks usd_per_hour"),

@@ -49,7 +49,7 @@ _OPTIONS: dict[str, tuple[dict[str, Any], str]] = {
         {"nargs": "?", "const": "last", "metavar": "RUN"},
         "Compare with a stored run (name, id, file): the last one by default.",
     ),
-    "compare-fail": ({"metavar": "SHARE"}, "Fail when a test is slower than there by more than this: 5%%."),
+    "compare-fail": ({"metavar": "SHARE"}, "Fail if a test is slower than that run by more than this: 5%%."),
     "against-rev": (
         {"metavar": "REV"},
         "Compare with a git revision: both are measured now, in turns, in fresh processes.",
@@ -57,7 +57,7 @@ _OPTIONS: dict[str, tuple[dict[str, Any], str]] = {
     "side": ({}, argparse.SUPPRESS),
     "report": (
         {"action": "append", "metavar": "FILE"},
-        "Write a report; its suffix says which: .md .html .json .xml. Repeatable.",
+        "Write a report; its suffix picks the format: .md .html .json .xml. Repeatable.",
     ),
 }
 """What argparse is told of each `--laptime-NAME`, and its help."""

@@ -30,7 +30,7 @@ TARGETS = ("openvino_file", "onnx_file", "torchvision", "timm", "file", "module"
 OPTIONS = {
     "hint": "latency, throughput (several requests at once) or none",
     "streams": "requests that are computed at the same time",
-    "requests": "requests under way with hint=throughput; what OpenVINO holds to be best",
+    "requests": "requests under way with hint=throughput; OpenVINO chooses by default",
     "opset": "ONNX opset that PyTorch targets are exported with",
     "property.": "any property of the device: property.ENABLE_CPU_PINNING=NO",
 }

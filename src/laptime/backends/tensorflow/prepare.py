@@ -132,7 +132,7 @@ def check_dtype(program: Program, variant: Variant) -> None:
         has = max(floats, key=lambda dtype: floats[dtype])
         raise UsageError(
             f"{variant.target} does not run in {wanted}",
-            why=f"it computes in {has}: a TensorFlow model has its dtype from when it was made",
+            why=f"it computes in {has}: a TensorFlow model gets its dtype when it is made",
             next=f"--dtype {has}" if has in DTYPES else "make it in this dtype in a function of file.py",
         )
 

@@ -259,7 +259,7 @@ class TorchModel(ByBatch[TorchWorkload]):
             told["in_eval"] = workload.share_of_eval(parts, call)
         is_first = self._batching is not None and self._batching.is_first
         if is_first and batch > 1 and not tensors.has_length(output, batch):
-            told["batch"] = f"no output has {batch} as its first size, so it may be no batch"
+            told["batch"] = f"no output has {batch} as its first size, so it may not be a batch"
         return told
 
     def input_arrays(self, batch: int) -> list[np.ndarray[Any, Any]]:

@@ -106,7 +106,7 @@ def needed(call: Callable[..., Any], lay: Callable[[], Any], then: Any, outcome:
     # Two calls may differ in one mode, too: then nothing tells.
     if not is_less and (alike(outcome, plain) or not (has_failed or alike(outcome, tried("inference")))):
         return "inference", ""
-    why = "its output in inference mode is another one"
+    why = "its output differs in inference mode"
     if has_failed or alike(outcome, plain):
         why = f"it fails in inference mode ({type(outcome).__name__})" if has_failed else LESS
     if alike(tried("no_grad"), plain) and not (is_less and not watched("no_grad")[1]):

@@ -188,7 +188,7 @@ def level(
     since: what latency counts from, if all requests tell how long they waited.
     Raises ValueError: no request was answered, a time is none, or the test took none."""
     known = all(request.waited is not None for request in requests)
-    note = since if known else f"from when it was sent: {tool} wrote no more down"
+    note = since if known else f"from when it was sent: {tool} recorded no more"
     waits = [request.waited or 0.0 for request in requests]
     times = latency([r.latency + wait for r, wait in zip(requests, waits, strict=True)], note=note)
     series = [structs.replace(times, regime=Regime.PACED)]

@@ -47,7 +47,7 @@ _PEAK = next(metric for metric in host_memory.METRICS if metric.tag == "memory/h
 _KINDS = {"crashed": "died", "hung": "hung"}
 _NEXT = {
     "no_report": "call self.report_benchmark(...) at the end of the method",
-    "hung": "--timeout=2h, say, when it needs longer",
+    "hung": "--timeout=2h, for example, if it needs longer",
     "reported_twice": "report_benchmark(name=...) keeps several reports apart",
     "bad_report": "report with tf.test.Benchmark.report_benchmark",
 }

@@ -221,11 +221,11 @@ def _faults(trials: list[Outcome]) -> Iterator[Check]:
     """Trials without a number, with an impossible one, and with one outside the benchmark's own bounds."""
     of = count(len(trials), "trial")
     if lost := [each for each in trials if not each.measured and each.state not in IMPOSSIBLE]:
-        sentence = f"{len(lost)} of {of} came to no number: {lost[0].sentence}"
+        sentence = f"{len(lost)} of {of} gave no number: {lost[0].sentence}"
         step = "read perfzero.log in the output folder"
         yield Check(name="trials", outcome="fail", sentence=sentence, next=step)
     if bad := [each for each in trials if each.state in IMPOSSIBLE]:
-        step = "mend the benchmark: it reported this itself"
+        step = "fix the benchmark: it reported this itself"
         yield Check(name="finite", outcome="fail", sentence=bad[0].sentence, next=step)
     if outside := [each for each in trials if each.state == "bound_violated"]:
         many = f" ({len(outside)} of {of})" if len(trials) > 1 else ""

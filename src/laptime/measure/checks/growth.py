@@ -55,7 +55,7 @@ def check(case: Case, environment: Environment, plan: dict[str, Setting]) -> Che
     return Check(
         "growth",
         "note",
-        f"every call keeps {show(found.per_call, 'B')} of memory for ever; its peak is that of "
+        f"every call keeps {show(found.per_call, 'B')} of memory and never frees it; its peak is that of "
         f"{found.calls:,} calls",
         "look for a list, a cache or a graph that each call adds to",
     )

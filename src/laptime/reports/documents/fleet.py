@@ -38,7 +38,7 @@ def document(run: Run) -> doc.Document:
         sections=[section],
         run=run,
         data=lambda: data(run),
-        about="Each machine is held against the median of the others of its kind, visit by visit.",
+        about="Each machine is compared with the median of the others of its kind, visit by visit.",
     )
 
 

@@ -38,7 +38,7 @@ def why_not(loop_profile: LoopProfile) -> str:
     if not _rule(loop_profile.facts):
         return "no rule is known for the learning rate of this optimizer"
     if _fixed(loop_profile) is None:
-        return "it is not known what half and twice the batch take"
+        return "the time of half and twice the batch is not known"
     if not _times(loop_profile):
         return "throughput is at its knee already, or memory has no room for a larger batch"
     return ""

@@ -137,7 +137,7 @@ def timed(
         device.wait()
         seconds.append(time.perf_counter() - began)
     if not all(map(_alike, leaves(output), first)) and all(map(_equal, leaves(inputs), given)):
-        raise RuntimeError(f"after {len(seconds)} more calls outputs are others for the same inputs")
+        raise RuntimeError(f"after {len(seconds)} more calls outputs differ for the same inputs")
     return {"seconds": seconds}
 
 
@@ -210,7 +210,7 @@ def again_and_again(
         except Exception as error:
             return made, f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0][:200]}"
         if not all(map(_alike, leaves(output), before)):
-            return made, "outputs are others than before for the same inputs"
+            return made, "outputs differ from before for the same inputs"
     return made, ""
 
 

@@ -203,7 +203,7 @@ def check(request: ModelRequest) -> None:
     if request.strict and request.allow:
         raise UsageError(
             "--strict and --allow precision contradict each other",
-            why="--strict leaves out what rounds to fewer bits",
+            why="--strict leaves out changes that round to fewer bits",
             next="leave out one of them",
         )
     request.limits  # noqa: B018 - reads the SLO

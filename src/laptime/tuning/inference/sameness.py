@@ -150,7 +150,7 @@ def _kinds(answer: dict[str, Any], about: Mapping[str, Any]) -> Iterator[GateChe
     made = dict(zip(ours or range(len(answer["types"])), answer["types"], strict=False))
     named = zip(theirs or range(len(about["types"])), about["types"], strict=True)
     if wrong := [f"{made.get(name, 'missing')} for {each}" for name, each in named if made.get(name) != each]:
-        yield checked("types", BROKEN, f"the type of an output is another: {', '.join(wrong)}")
+        yield checked("types", BROKEN, f"an output has another type: {', '.join(wrong)}")
 
 
 def _outputs(
@@ -196,7 +196,7 @@ def _where(recorded: RecordedCalls, made: list[Arrays | str], dtype: str) -> str
 
 def _calls(answer: dict[str, Any]) -> Iterator[GateCheck]:
     """Effects of calls on inputs and outputs, and on each other."""
-    is_kept, wrong = not answer.get("overwritten"), "a later call writes over the outputs of an earlier one"
+    is_kept, wrong = not answer.get("overwritten"), "a later call overwrites the outputs of an earlier one"
     if is_kept:
         is_kept, wrong = answer["repeats"], "the first inputs give other outputs after other calls"
     gaps, same = "from memory with gaps", "the first inputs give the same outputs"

@@ -336,7 +336,7 @@ class Editor:
             if code and top_level.has(file, code):
                 continue
             if code and (taken := names & top_level.words(before(file))):
-                raise CannotEdit(f"{file.shown} has something else of the name {', '.join(sorted(taken))}")
+                raise CannotEdit(f"{file.shown} has another object named {', '.join(sorted(taken))}")
             top_level.put_imports(file, imports, code)
             if code:
                 apart = code.startswith(("def ", "class ", "async ", "@"))

@@ -71,7 +71,7 @@ def _check_rebinding(tree: Tree, anchor: cst.CSTNode, name: str, place: Place) -
     _check_local(tree, function, name, place)
     uses = [node for node in tree.inside(function) if isinstance(node, cst.Name) and node.value == name]
     if not any(tree.start(node) > tree.end(anchor) for node in uses):
-        raise CannotEdit(f"{name} is not used behind {place.where}: who trains it would keep the old one")
+        raise CannotEdit(f"{name} is not used behind {place.where}: its training would keep the old one")
 
 
 def _check_local(tree: Tree, function: Function | None, name: str, place: Place) -> None:

@@ -92,7 +92,7 @@ class Sources(LocatedSites):
                 if path.suffix == ".py":
                     compile(file.text.removeprefix(BOM), file.shown, "exec", dont_inherit=True)
             except (SyntaxError, ValueError) as error:
-                raise CannotEdit(f"{file.shown} would be no Python with {label}: {error}") from error
+                raise CannotEdit(f"{file.shown} would not be valid Python with {label}: {error}") from error
             touched.append((file, diff.relabel(old, file.text, file.labels, name)))
         for file, labels in touched:
             file.labels = labels

@@ -55,7 +55,7 @@ def refuse_taken(file: File, names: set[str], *, imports: bool = False) -> None:
     fallbacks = {id(node) for handler in handlers for node in ast.walk(handler)}
     bound = {_bound(node, imports=imports) for node in ast.walk(tree) if id(node) not in fallbacks}
     if taken := names & bound:
-        raise CannotEdit(f"{file.shown} has something else of the name {', '.join(sorted(taken))}")
+        raise CannotEdit(f"{file.shown} has another object named {', '.join(sorted(taken))}")
 
 
 def _bound(node: ast.AST, *, imports: bool) -> str:

@@ -82,7 +82,7 @@ class RunningTrial(ABC):
 
     def last_words(self) -> str:
         """How it ended, where it left no account."""
-        return "it ended without an account"
+        return "it ended without a result"
 
     def wait(self) -> None:
         """Until it has ended, or its timeout has passed."""

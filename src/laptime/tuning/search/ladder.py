@@ -106,7 +106,7 @@ def _result(state: SearchState, *, is_complete: bool, why_ended: str = "") -> Se
     names = {rung.name for rung in state.rungs}
     broken = sum(rung.verdict == "failed" for rung in state.rungs)
     is_tried = not state.rungs or any(rung.verdict != "not tried" for rung in state.rungs)
-    all_that = "all that may help here was tried" if is_tried else "nothing was tried: each change says why"
+    all_that = "all that may help was tried" if is_tried else "nothing was tried: each change says why"
     return SearchResult(
         recipe=state.recipe,
         ladder=state.rungs,

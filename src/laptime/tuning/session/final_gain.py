@@ -90,6 +90,6 @@ def shortfall(
     left = max(0.0, left)
     sentence = (
         f"{lead}: it takes about {show(needs, 's')}, and {show(left, 's')} were left; "
-        f"a budget of about {enough:.0f} s would do"
+        f"a budget of about {enough:.0f} s would be enough"
     )
     return Shortfall(what=what, needs=needs, left=left, budget=enough, sentence=sentence)

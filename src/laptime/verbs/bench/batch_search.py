@@ -263,7 +263,7 @@ def _left_out(chosen: Curve) -> str:
     if not chosen.left_out:
         return ""
     sizes = ", ".join(map(str, chosen.left_out))
-    return f"; not measured, for want of time: {'batch' if len(chosen.left_out) == 1 else 'batches'} {sizes}"
+    return f"; not measured for lack of time: {'batch' if len(chosen.left_out) == 1 else 'batches'} {sizes}"
 
 
 def _next(stopped: str, chosen: Curve, budget: float | None) -> str:

@@ -180,7 +180,7 @@ def doubts(run: Run, speed: Speed, machine: Machine) -> list[str]:
                 "whether they are the same is not known"
             )
         if part < 1:
-            typed = f"{machine.usd_per_hour:g} USD/h is taken for the price of the slice"
+            typed = f"{machine.usd_per_hour:g} USD/h is taken as the price of the slice"
             paid = f"the cost is that of {part:.3g} of the card" if machine.accelerator else typed
             found.append(f"run {run.id} used a MIG slice of {name or 'a card'}, {device.model}: {paid}")
     ran = cores_of(environment.cpu, environment.isa)

@@ -20,7 +20,7 @@ BUDGET = 240.0  # seconds of sending of a search for the peak
 DURATION = 10.0  # seconds of a level if nobody says how long
 Bodies = Annotated[
     list[str],
-    Option("What is sent; .jsonl: a line each.", "FILE", flags="--body", read=typed.bodies),
+    Option("File to send; .jsonl: one line for each request.", "FILE", flags="--body", read=typed.bodies),
 ]
 Headers = Annotated[
     list[tuple[str, str]],
@@ -91,7 +91,7 @@ class LoadRequest(Struct, frozen=True, kw_only=True):
         Path | None,
         Option("Cut prompts with this tokenizer.json; results still use the server's counts.", "PATH"),
     ] = None
-    slo: Annotated[str, Option("Limits on latency, ttft, itl or tpot, with commas.", "ttft=300ms@p95")] = ""
+    slo: Annotated[str, Option("Limits on latency, ttft, itl and tpot, with commas.", "ttft=300ms@p95")] = ""
     find_peak: Annotated[bool, Option("Find the highest rate that keeps --slo.")] = False
     # of sending, when the peak is looked for
     budget: Annotated[float, Option("Total sending time of --find-peak.", "TIME", read=seconds)] = BUDGET

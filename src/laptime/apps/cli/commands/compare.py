@@ -92,7 +92,7 @@ def command(
         names = " and ".join(map(one_line, targets))
         say(f"these files cannot decide   next: --again   measures {names}, which runs that code")
     elif all(targets) and len({*targets}) == 2:
-        say("the stored runs do not say: measuring both again, interleaved (--stored leaves that out)")
+        say("the stored runs cannot decide: measuring both again, interleaved (--stored skips that)")
         return measure_now(as_measured(left, requested(targets, given)), delivery)
     from laptime.reports.documents import compared  # not for `laptime --help`, which reads this file
 

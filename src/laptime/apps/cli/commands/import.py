@@ -23,7 +23,7 @@ from laptime.store import files, folder
     "format_",
     metavar="NAME",
     default="",
-    help="Whose results: pytest_benchmark, hyperfine, google_benchmark, laptime ... [default: by content]",
+    help="Format of results: pytest_benchmark, hyperfine, google_benchmark ... [default: by content]",
 )
 @click.option("--name", metavar="TEXT", default="", help="Name of these runs: laptime show TEXT.")
 @voice_options

@@ -18,7 +18,7 @@ from laptime.reports.page.plot import Plot, Spot, Style, decades, numbered
 
 _BOUND = Style("square", "c5", "what the cheapest machine of a kind cannot beat")
 _MOST_BOUNDS = 16
-_SIZED = "sized down to these cores and the measured memory"
+_SIZED = "reduced to these cores and the measured memory"
 _HOLDS = {True: "kept", False: "not kept", None: ""}
 
 
@@ -49,7 +49,7 @@ def section(cost: Cost) -> doc.Section:
     """The table, and what could not be priced."""
     costs = _table(cost)
     excluded = [doc.Notice("left out", f"{each.case}: {each.reason}") for each in cost.excluded]
-    note = "What is bounded or predicted stands apart." if cost.elsewhere else "All of it was measured."
+    note = "Bounds and predictions are shown separately." if cost.elsewhere else "All lines were measured."
     if costs.has_intervals:
         note += " In brackets: the 95 % interval, which is that of the throughput."
     return doc.Section("costs", "What was measured", [costs, doc.Notices(excluded)], headed=False, note=note)

@@ -47,7 +47,7 @@ def _table(rows: Sequence[Measured]) -> doc.Table:
     has_turns = any(each.facts.kind == "open" and each.facts.concurrency for each in rows)
     turn, late = (
         "Waiting for --concurrency, on average.",
-        "99 of 100 requests less: the generator's own fault.",
+        "99 of 100 requests are below it: the generator's own fault.",
     )
     fields = [
         Field("offered", lambda each: offered(each.facts)),
@@ -253,7 +253,7 @@ def server_section(rows: Sequence[Measured]) -> doc.Section:
         ),
     ]
     table = listed("server", fields, counted, row=lambda each: {"key": each.case.key})
-    words = "What the server's /metrics counted beside what was seen here; TTFT counts from sending."
+    words = "Counts of the server's /metrics beside those seen here; TTFT counts from sending."
     blocks = [doc.Text(words), table] if counted else []
     return doc.Section("server", "By the server's own count", blocks, headed=False)
 
