@@ -187,7 +187,7 @@ Column = Sequence[tuple[Array, Array, int]]  # of one output tensor: ours, the r
 
 
 def _error(at: int, column: Column, rounding: float, others: Sequence[Column] = ()) -> OutputError:
-    """Of one output tensor over all calls. others: the other tensors, whose values whole numbers may be
+    """Compare an output tensor over all calls. others: the other tensors, whose values whole numbers may be
     places of."""
     exact = all(other.dtype.kind in "biu" for _, other, _ in column)
     places = [place for place, (one, _, _) in enumerate(column) if one.size]
@@ -278,7 +278,7 @@ def _small(column: Column, scale: float) -> float:
 
 
 def _flat(array: Array) -> Array:
-    """As one vector of floats; complex numbers as two each."""
+    """Return one vector of floats; complex numbers as two each."""
     values = np.ascontiguousarray(array)
     return np.asarray(values.view(values.real.dtype), np.float64).ravel()
 
@@ -300,7 +300,7 @@ def _finite(values: Array) -> Array:
 
 
 def _spread(column: Column, scale: float, *, exact: bool) -> float | None:
-    """How far the reference's outputs for different inputs, and different items, are apart at most."""
+    """Return how far the reference's outputs for different inputs, and different items, are apart at most."""
     by_shape: dict[tuple[int, ...], list[Array]] = {}
     for _, other, batch in column:
         has_items = other.ndim > 0 and other.shape[0] == batch and batch > 1

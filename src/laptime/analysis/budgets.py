@@ -74,7 +74,7 @@ def judge(case: Case, stat: Stat, kind: Literal["max", "min"], limit: str | floa
 
 
 def doubt(case: Case, stat: Stat) -> str:
-    """Why nothing may be said of a number; "" when something may."""
+    """Say why nothing may be said of a number; "" when something may."""
     if case.trust == "invalid":
         bad = [check.sentence for check in case.checks if check.outcome == "fail"]
         return f"the number is invalid: {bad[0]}" if bad else "the number is invalid"
@@ -178,7 +178,7 @@ def metric_change(
 
 
 def _why_not(case: Case, stat: Stat) -> str:
-    """Why a number can be no side of a ratio; "" when it can."""
+    """Say why a number can be no side of a ratio; "" when it can."""
     if why := doubt(case, stat):
         return why
     return "" if stat.value and stat.value > 0 else "it has no ratio: it is not above zero"

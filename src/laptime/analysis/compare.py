@@ -135,7 +135,7 @@ def compare_in_shared_regime(baseline: Case, candidate: Case) -> Comparison | No
 
 
 def thin_evidence(baseline: Series, candidate: Series, measured: Effect) -> str:
-    """Why no word may be said although the interval would allow it; "" when it may.
+    """Say why no word may be said although the interval would allow it; "" when it may.
 
     Few blocks may be all of one process: they agree with each other and say nothing about the program. On a
     crowded machine two pairs of processes do not say how far apart processes lie (decision 0003)."""

@@ -85,7 +85,7 @@ def best_of_ruler(case: Case) -> float | None:
 
 
 def slowdown(case: Case, series: Series) -> Floats:
-    """How many times as long as at its best known work took beside each sample, shape (n,)."""
+    """Return how many times as long as at its best known work took beside each sample, shape (n,)."""
     ruler, best = case.find("disturbance/ruler", series.regime), best_of_ruler(case)
     if ruler is None or best is None or len(ruler.samples) != len(series.samples):
         return np.ones(len(series.samples))

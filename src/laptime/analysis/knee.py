@@ -79,7 +79,7 @@ class LoadKnee(NamedTuple):
 
 
 def load_of(stats: LevelStats) -> float:
-    """How much was asked of a server: requests per second, or users."""
+    """Return how much was asked of a server: requests per second, or users."""
     facts = stats.facts
     return float(facts.concurrency or 0) if facts.kind == "closed" else facts.rate or 0.0
 

@@ -44,7 +44,7 @@ class Rows(NamedTuple):
     gaps: Floats  # seconds between chunks, request by request; it alone has not one value for each
 
     def since(self, first: int) -> Rows:
-        """From this row on; gaps are those of all."""
+        """Return the rows from this one on; gaps are those of all."""
         cut = {name: column[first:] for name, column in self._asdict().items() if name != "gaps"}
         return self._replace(**cut)
 

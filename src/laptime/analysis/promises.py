@@ -55,7 +55,7 @@ def promises(text: str) -> list[Promise]:
 
 
 def promise_of_calls(text: str) -> Promise:
-    """The one promise about calls that are made one after the other, which have a latency and nothing else.
+    """Return the one promise about calls made one after the other, which have a latency and nothing else.
     Raises UsageError: it cannot be read, is about something else, or there are several."""
     wanted = promises(text)
     if len(wanted) != 1 or wanted[0].metric != "latency":
@@ -68,7 +68,7 @@ def promise_of_calls(text: str) -> Promise:
 
 
 def text(wanted: Sequence[Promise]) -> str:
-    """How promises are typed, with commas between them."""
+    """Say how promises are typed, with commas between them."""
     return ",".join(each.text for each in wanted)
 
 

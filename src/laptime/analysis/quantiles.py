@@ -67,7 +67,7 @@ def samples_needed(q: float, level: float = LEVEL) -> int:
 
 
 def effective_size(samples: Floats, q: float = 0.5) -> float:
-    """How many independent samples these are worth for the q-quantile; between 1 and len(samples)."""
+    """Return how many independent samples these are worth for the q-quantile; between 1 and len(samples)."""
     n = len(samples)
     if n < 8:
         return float(n)

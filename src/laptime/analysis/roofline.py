@@ -79,7 +79,7 @@ def _rated(work: Work) -> Work:
 
 
 def _bounded(work: Work, ceilings: Ceilings) -> Work:
-    """With the nearer ceiling and its share of it; none if the work is done faster than that."""
+    """Add the nearer ceiling and its share; neither if the work is done faster than that."""
     seconds = (work.total_ns - work.uncounted_ns) / 1e9
     compute = seconds_to_compute(work, ceilings.flops)
     if not work.bytes or not seconds or not ceilings.bandwidth or compute is None or work.kind == "transfer":

@@ -135,7 +135,7 @@ def timed_calls(case: Case) -> list[Series]:
 
 
 def levels(series: Series) -> Iterator[tuple[Steady, Floats]]:
-    """How each process settled, and its samples in seconds."""
+    """Return how each process settled, and its samples in seconds."""
     seconds = np.asarray(series.samples)
     process = np.asarray(series.process or [0] * len(seconds))
     label = np.asarray(series.label or [0] * len(seconds), dtype=int)

@@ -1,4 +1,4 @@
-"""From raw samples to the numbers people read, each with unit, regime, n and a 95 % interval.
+"""Turn raw samples into the numbers people read, each with unit, regime, n and a 95 % interval.
 
 Tags: `latency/<regime>/<statistic>`, `throughput/<regime>`, and the series' own tag for everything that is
 measured once (`memory/host/peak`, `params/all`, `flops`, `time/first_call`)."""

@@ -31,7 +31,7 @@ class Host:
         """No mark."""
 
     def between(self, begin: Any, end: Any) -> None:
-        """Not known."""
+        """Return None: it is not known."""
 
     def wait(self) -> None:
         """tf.profiler waits by itself when it stops."""

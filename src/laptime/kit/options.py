@@ -63,7 +63,7 @@ class Field:
 
     @property
     def flags(self) -> tuple[str, ...]:
-        """As it is typed: `-H`, `--header`."""
+        """The flags as they are typed: `-H`, `--header`."""
         name = self.name.replace("_", "-")
         is_off = self.kind is bool and self.default is True
         return tuple(self.option.flags.split()) or ((f"--no-{name}",) if is_off else (f"--{name}",))

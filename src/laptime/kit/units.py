@@ -43,13 +43,13 @@ def scale(value: float, unit: str) -> tuple[float, str]:
 
 
 def names(unit: str) -> dict[str, float]:
-    """How amounts of a stored unit are written, each with its factor: `{"s": 1, "ms": 1e-3, ...}`."""
+    """Return how amounts of a stored unit are written, each with its factor: `{"s": 1, "ms": 1e-3, ...}`."""
     steps = {name: factor for factor, name in _STEPS.get(unit, ())}
     return {unit: 1.0, **steps, **({"": 1.0} if unit in ("1", "ratio") else {})}
 
 
 def decimals(value: float, half_width: float | None, *, figures: int = 3) -> int:
-    """How many decimals a value supports.
+    """Return how many decimals a value supports.
 
     With an interval, the last digit shown is the one in which the half-width has its first digit (so the next
     digit would be noise). Without one, so many significant figures."""

@@ -65,7 +65,7 @@ class Instances:
         return all(worker.alive for worker in self._workers)
 
     def ask(self, command: Command, *, timeout: float) -> list[Message]:
-        """As in Worker: all carry it out at the same time, passes apart."""
+        """Ask as Worker does: all carry it out at the same time, passes apart."""
         if isinstance(command, Pass):
             if command.kind in _FIRST_ALONE:
                 return self._all(self._workers[:1], command, timeout)[0]

@@ -175,7 +175,7 @@ class Driver:
         self._report(structs.replace(answer, sender=self._level.sender) if self._level.sender else answer)
 
     async def _by_users(self) -> None:
-        """As many users as asked for, each sends when its last request was answered.
+        """Run as many users as requested; each sends when its last request is answered.
 
         Who was refused waits, as long as the server says or twice as long as before."""
         level = self._level

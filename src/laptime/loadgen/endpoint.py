@@ -66,11 +66,11 @@ class HttpClient:
         self.requests = [request(endpoint.method, url, endpoint.headers, body) for body in bodies]
 
     async def send(self, index: int, due: float, woken: float) -> Answer:
-        """As in Client."""
+        """Send as Client does."""
         return (await self.exchange(self.requests[index % len(self.requests)], index, due, woken))[0]
 
     async def conversation(self, index: int, due: float, woken: float) -> AsyncIterator[Answer]:
-        """As in Client: one request."""
+        """Hold a conversation as Client does: one request."""
         yield await self.send(index, due, woken)
 
     async def exchange(
@@ -92,7 +92,7 @@ class HttpClient:
         return Answer(*times, error, detail, reply.status, size, wait=_retry_after(reply))
 
     def close(self) -> None:
-        """As in Client."""
+        """Close as Client does."""
         self._pool.close()
 
 
@@ -197,7 +197,7 @@ class StreamClient(HttpClient):
     """Reads each answer as a stream."""
 
     def read(self, answer: Answer, reply: Reply) -> Answer:
-        """As in HttpClient; `first` is the first token, and `end` the last."""
+        """Read as HttpClient does; `first` is the first token, and `end` the last."""
         whole = super().read(answer, reply)
         if whole.status and not 200 <= whole.status < 300:
             return whole

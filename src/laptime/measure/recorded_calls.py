@@ -226,7 +226,7 @@ def other_batch(batch: int) -> int:
 def compared(
     run: Run, recorded: RecordedCalls, *, against: str, dtype: str, fixed: bool = False
 ) -> Agreement:
-    """How far what `run` makes of the recorded inputs is from the recorded outputs of the reference
+    """Return how far what `run` makes of the recorded inputs is from the recorded outputs of the reference
     `against`, in its dtype. fixed: `run` need not take other batch sizes than the first."""
     calls: list[Call] = []
     if recorded.undetermined:

@@ -40,7 +40,7 @@ R = TypeVar("R")
 
 
 def reason(machine: Machine, today: date) -> str:
-    """Why a machine's row cannot be right; "" if nothing speaks against it."""
+    """Say why a machine's row cannot be right; "" if nothing speaks against it."""
     return _price(machine) or _date(machine, today) or _sizes(machine) or _accelerator(machine)
 
 

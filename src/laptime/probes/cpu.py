@@ -144,7 +144,7 @@ def _sysctl(name: str) -> str | None:
 
 
 def _kind(base: Path, affinity: list[int], online: list[int]) -> str:
-    """How the usable CPUs share cores, and how fast they are where some differ; "" of all, or unknown."""
+    """Say how the usable CPUs share cores, and how fast they are where some differ; "" of all, or unknown."""
     if len(affinity) >= len(online):
         return ""
     folder = base / "sys/devices/system/cpu"

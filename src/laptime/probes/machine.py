@@ -177,7 +177,7 @@ KNOBS = tuple(_KNOBS.split())  # environment variables that change the speed or 
 
 
 def knobs(environ: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Those of `KNOBS` that are set. Of preloaded libraries only the names, not where they lie."""
+    """Return those of `KNOBS` that are set. Of preloaded libraries only the names, not where they lie."""
     environ = os.environ if environ is None else environ
     values = {name: environ[name] for name in KNOBS if environ.get(name)}
     if preloaded := values.get("LD_PRELOAD"):

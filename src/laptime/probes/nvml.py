@@ -185,7 +185,7 @@ def _meter(connection: Nvml, gpu: Gpu) -> Meter | None:
 
 
 def device_names(uuids: list[str], environ: Mapping[str, str]) -> list[str]:
-    """How frameworks call each of NVML's GPUs under CUDA_VISIBLE_DEVICES: cuda:0 ..., "" when hidden.
+    """Say how frameworks call each of NVML's GPUs under CUDA_VISIBLE_DEVICES: cuda:0 ..., "" when hidden.
 
     Lies when: GPUs of different kinds are in the machine and CUDA_DEVICE_ORDER is not PCI_BUS_ID: then CUDA
     puts the fastest first.

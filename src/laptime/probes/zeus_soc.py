@@ -42,7 +42,7 @@ def open_meters(root: str = "/") -> tuple[list[Meter], Absence | None]:
 
 
 def device_kind(root: str = "/") -> str | None:
-    """Which of Zeus's devices this machine has: "Jetson", "Apple", "AMD GPU" or None."""
+    """Say which of Zeus's devices this machine has: "Jetson", "Apple", "AMD GPU" or None."""
     base = Path(root)
     board = system_files.text(base / "proc/device-tree/model") or ""
     if (base / "etc/nv_tegra_release").exists() or "Jetson" in board:

@@ -261,7 +261,7 @@ def signal_name(status: int) -> str:
 
 
 def ending(status: int) -> str:
-    """How a program ended: `was ended by SIGKILL` or `ended with status 3`."""
+    """Say how a program ended: `was ended by SIGKILL` or `ended with status 3`."""
     name = signal_name(status)
     return f"was ended by {name}" if name else f"ended with status {status}"
 

@@ -115,7 +115,7 @@ class FlexShape(Struct, frozen=True, kw_only=True):
         )
 
     def why_not(self, ocpus: float, memory: float) -> str:
-        """Why it is not sold in this size; "" if it is."""
+        """Say why it is not sold in this size; "" if it is."""
         if not (1 <= ocpus <= self.max_ocpus and ocpus == int(ocpus)):
             return f"it has 1 to {self.max_ocpus:g} whole OCPUs"
         least, most = max(1.0, ocpus * self.min_gb), min(self.max_memory, ocpus * self.max_gb)

@@ -73,7 +73,7 @@ class Environment(Struct, frozen=True, kw_only=True, omit_defaults=True):
         libraries: Mapping[str, str] | None = None,
         knobs: Mapping[str, Any] | None = None,
     ) -> Environment:
-        """With what a process that used the machine says of it; a device that is known stays as it is."""
+        """Add what a process that used the machine says of it; a device that is known stays as it is."""
         names = {device.name for device in self.devices}
         return structs.replace(
             self,
@@ -227,7 +227,7 @@ def warn(name: str, sentence: str, next: str) -> DoctorCheck:
 
 
 def absent(name: str, sentence: str, next: str = "") -> DoctorCheck:
-    """Not there, or not to be read."""
+    """Report a value that is not there, or cannot be read."""
     return DoctorCheck(name, "none", sentence, next)
 
 

@@ -228,7 +228,7 @@ class Primitive(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Profile(Struct, frozen=True, kw_only=True):
-    """All that is known about where the time went.
+    """All known facts about where the time went.
 
     The tables speak of one rank: `rank`, the one whose file comes first. `ranks` has one row each."""
 

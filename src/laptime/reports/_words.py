@@ -195,7 +195,7 @@ def processes(run: Run) -> list[str]:
 
 
 def took(run: Run) -> list[str]:
-    """How long the command took, and whether it is over."""
+    """Say how long the command took, and whether it is over."""
     end = f", {run.status}" if run.status in ("running", "interrupted") else ""
     return [f"took {show(run.seconds, 's')}{end}"] if run.seconds > 0 else []
 

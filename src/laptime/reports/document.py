@@ -306,7 +306,7 @@ class TestCase(Struct, frozen=True):
 
 
 class Document(Struct, frozen=True, kw_only=True):
-    """All that a report says."""
+    """The whole content of a report."""
 
     verb: str
     title: str

@@ -74,7 +74,7 @@ def drawn(table: RenderableType) -> list[Text]:
 
 
 def style_of(word: str) -> str:
-    """How a word of a verdict, or what stands out in a table, is written; "" as everything else."""
+    """Say how a word of a verdict, or what stands out in a table, is written; "" as everything else."""
     return _STYLES.get(word) or _COLOURS.get(words.TONES.get(word, ""), "")
 
 
@@ -122,7 +122,7 @@ def bar_drawn(share: float, width: int) -> str:
 
 
 def footer(run: Run | None, *, brief: bool) -> str:
-    """Where the run is kept, and what to type for the rest, or for a page of it."""
+    """Say where the run is kept, and what to type for the rest, or for a page of it."""
     if run is None:
         return "--details shows the rest"
     if (save := run.plan.get("save")) is not None and save.value is False:
@@ -175,7 +175,7 @@ def _narrowed(table: Table, columns: list[_Shown], width: int) -> list[Text]:
 
 
 def _layouts(table: Table) -> Iterator[list[_Shown]]:
-    """From wide to narrow: with the ends of intervals, with half their width, without the least columns."""
+    """Yield layouts from wide to narrow: with intervals, with half widths, without the least columns."""
     both = [_columns(table, exact=exact) for exact in (True, False)]
     priorities = sorted({column.priority for column in both[0] if column.priority}, reverse=True)
     for least in [_BARS + 1, *priorities]:

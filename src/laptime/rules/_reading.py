@@ -30,7 +30,7 @@ def step(profile: Profile) -> float:
 
 
 def slowdown(profile: Profile) -> float:
-    """How much longer the profiler made the step; 1.0 if that is not known."""
+    """Return how much longer the profiler made the step; 1.0 if that is not known."""
     return max(1.0, profile.reconciled.slowdown) if profile.reconciled is not None else 1.0
 
 

@@ -156,7 +156,7 @@ def empty_wait(profile: Profile) -> str:
 
 
 def not_recorded(profile: Profile) -> str:
-    """How much of the step no event explains; "" if that is not much."""
+    """Say how much of the step no event explains; "" if that is not much."""
     seconds = unrecorded(profile)
     if share(profile, seconds) < CONSIDERABLE:
         return ""

@@ -17,7 +17,7 @@ from laptime.store.folder import write_whole
 
 
 def folder() -> Path:
-    """Where the cache lies; not made yet."""
+    """Return where the cache lies; not made yet."""
     if named := os.environ.get("LAPTIME_CACHE"):
         return Path(named)
     if shared := os.environ.get("XDG_CACHE_HOME"):

@@ -94,7 +94,7 @@ def arguments(inputs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
 
 
 def forms() -> list[str]:
-    """How targets are written, one form a kind."""
+    """Say how targets are written, one form a kind."""
     return [registry.load("targets", kind).FORM for kind in registry.names("targets")]
 
 

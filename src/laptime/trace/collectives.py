@@ -54,7 +54,7 @@ class Collective(Struct, frozen=True, array_like=True):
 
     @property
     def end_ns(self) -> int:
-        """On the clock of the machine."""
+        """The end on the clock of the machine."""
         return self.start_ns + self.dur_ns
 
 
@@ -183,7 +183,7 @@ def _aligned(lists: dict[int, list[Collective]]) -> Iterable[Meeting]:
 
 
 def _shift(short: list[Collective], long: list[Collective]) -> int:
-    """How many of the longer list come before the first of the shorter one.
+    """Return how many of the longer list come before the first of the shorter one.
 
     As many as let most pairs overlap in time; if that does not say (other clocks), as many as leave the ends
     of pairs the most even distance."""

@@ -206,7 +206,7 @@ def _copies(view: View) -> _Copies:
 
 
 def calls(view: View, family: names.Family) -> Mask:
-    """Which host rows are runtime or driver calls with such a name."""
+    """Return which host rows are runtime or driver calls with such a name."""
     host = view.trace.host
     column = np.where(host.is_call, host.name, np.int32(NONE))
     return host.is_call & names.rows(view.trace.texts, column, family)

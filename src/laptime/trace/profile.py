@@ -131,7 +131,7 @@ SETTLED = 3
 
 
 def number(length: Ints) -> int:
-    """How many of the first steps are warm-up, by their lengths in ns."""
+    """Return how many of the first steps are warm-up, by their lengths in ns."""
     for first in range(len(length) - SETTLED, 0, -1):
         rest = length[first:]
         longest = FACTOR * float(np.median(rest))

@@ -138,7 +138,7 @@ def _stragglers(
 
 
 def _why(index: int, shares: list[RankShare], offset: list[int], caused: int) -> str:
-    """Why a rank is late: the part that takes longer than the other ranks' median, if it explains much of
+    """Say why a rank is late: the part that takes longer than the other ranks' median, if it explains much of
     the delay."""
     rank_share = shares[index]
     others = [each for each in shares if each.rank != rank_share.rank]

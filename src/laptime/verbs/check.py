@@ -282,7 +282,7 @@ def _of_metrics(
 
 
 def _tolerances(case: Case, rules: Rules) -> dict[str, str | float]:
-    """How much worse each metric of a case may be; the last budget that names it counts."""
+    """Return how much worse each metric of a case may be; the last budget that names it counts."""
     asked = {
         budget.metric: budget.regression
         for budget in rules.budget

@@ -131,7 +131,7 @@ _GRAPH, _INPUT, _NAME, _TYPE, _TENSOR, _SHAPE, _DIM, _PARAM = 7, 11, 1, 2, 1, 2,
 
 
 def dimension_names(path: Path) -> dict[str, list[str]]:
-    """By input, the name of each dimension, "" if it has none; empty for other files."""
+    """Return the name of each dimension by input, "" if it has none; empty for other files."""
     if path.suffix != ".onnx":
         return {}
     damaged = (OSError, ValueError, Damaged, UnicodeDecodeError)

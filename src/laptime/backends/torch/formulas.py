@@ -62,7 +62,7 @@ def _quantized_rnn(gates: int) -> Callable[..., int]:
     def flops(
         inputs: Shape, states: Any, params: Any, has_biases: bool, layers: int, *rest: Any, **_: Any
     ) -> int:
-        """From sizes, as the weights are packed: the states are (layers x directions, B, hidden)."""
+        """Count from sizes, as the weights are packed: the states are (layers x directions, B, hidden)."""
         state = states[0] if isinstance(states[0], list | tuple) else states
         hidden, directions = state[-1], state[0] // layers
         features = inputs[-1] + (layers - 1) * directions * hidden + layers * hidden

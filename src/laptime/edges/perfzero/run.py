@@ -65,7 +65,7 @@ class _PerfZeroRun:
         self._faults: list[LaptimeError] = []
 
     def run(self) -> tuple[Run, list[LaptimeError]]:
-        """Every method once, then all again, as often as asked: slow drifts of the machine hit all."""
+        """Run every method once, then all again, as often as requested: slow drifts hit all of them."""
         self._live.start(
             name=self._flags.name,
             subjects=[Subject(target=method.name, source="perfzero") for method in self._conditions.methods],

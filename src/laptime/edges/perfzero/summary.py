@@ -351,7 +351,7 @@ def _reported(trials: list[Outcome]) -> list[Series]:
 
 
 def _better(number: Reported) -> Literal["lower", "higher", "none"]:
-    """Which way a reported number should go, from its name, else from its only bound."""
+    """Return which way a reported number should go, from its name, else from its only bound."""
     name = number.name.partition("#")[0]
     if name.endswith("_time"):
         return "lower"

@@ -16,7 +16,7 @@ from laptime.reports.fields import Field, listed
 
 
 def document(run: Run) -> doc.Document:
-    """Which machine is slow, then all of them."""
+    """Return which machine is slow, then all of them."""
     machines = _machines(run)
     table = listed(
         "machines",

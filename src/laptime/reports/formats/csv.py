@@ -83,5 +83,5 @@ def _raw(column: doc.Column, cell: doc.Value | doc.Cell) -> str:
 
 
 def _safe(line: Line) -> list[str]:
-    """On one line, without folders of this machine, and nothing that a spreadsheet takes for a formula."""
+    """Write text on one line, without folders of this machine, and nothing that reads as a formula."""
     return [f"'{text}" if _FORMULA.match(text) else text for text in map(plain, line)]

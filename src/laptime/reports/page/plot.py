@@ -84,7 +84,7 @@ class Mark(Protocol):
 
 
 class Line(NamedTuple):
-    """From point to point, straight or in steps; filled down to the bottom if it is an area."""
+    """A line from point to point, straight or in steps; filled down to the bottom if it is an area."""
 
     points: Sequence[Point]
     class_: str
@@ -212,7 +212,7 @@ class Plot(NamedTuple):
     margins: Mapping[str, float] = {}
 
     def panel(self, width: float) -> Panel:
-        """Where its marks are drawn."""
+        """Return where its marks are drawn."""
         place = frame(width, self.height, **self.margins)
         x, y = self.x, self.y
         return Panel(place, place.x(x.low, x.high, log=x.log), place.y(y.low, y.high, log=y.log))

@@ -170,7 +170,7 @@ def _from_zero(*tables: Any) -> int:
 
 
 def _format(parts: list[Part], metadata: dict[str, Any]) -> str:
-    """Which generation of PyTorch wrote it."""
+    """Say which generation of PyTorch wrote it."""
     flows = {flow for part in parts for flow in part.flows}
     if any(part.capitals for part in parts):
         return "A"

@@ -141,7 +141,7 @@ class Gather:
                     self._part.thread_names[f"{event.pid}/{event.tid}"] = str(event.args.name)
 
     def part(self) -> Part:
-        """All that was collected."""
+        """Return everything that was collected."""
         part = self._part
         for name, arrays in self._columns.items():
             whole = np.concatenate(arrays)

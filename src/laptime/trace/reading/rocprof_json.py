@@ -122,7 +122,7 @@ def read(path: Path) -> Trace:
 
 
 class _Arrows:
-    """From calls to what they launched."""
+    """Arrows from calls to what they launched."""
 
     def __init__(self, events: Iterable[_Event], calls: list[_Event]) -> None:
         self._starts = defaultdict[tuple[int, int], list[tuple[int, int]]](list)

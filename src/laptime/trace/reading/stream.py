@@ -149,7 +149,7 @@ class Cut:
         return events
 
     def _end_of_list(self, text: bytes) -> tuple[int, Events] | None:
-        """Where the tail begins, and the events before it."""
+        """Return where the tail begins, and the events before it."""
         if empty := _EMPTY.match(text):
             return empty.end(), []
         for match in itertools.islice(_END.finditer(text), 64):
@@ -226,7 +226,7 @@ def _last_corner(text: bytes, stop: int) -> tuple[int, int] | None:
 
 
 def first_corner(text: bytes) -> int | None:
-    """Where the first event begins that follows another one; None when there is none."""
+    """Return where the first event begins that follows another one; None when there is none."""
     match = _CORNER.search(text)
     return match.end() if match else None
 
@@ -254,7 +254,7 @@ def _zip(file: IO[bytes], path: Path) -> IO[bytes]:
 
 
 def _zstandard(file: IO[bytes], path: Path) -> IO[bytes]:
-    """With the standard library of Python 3.14, or what brings it to older ones."""
+    """Open with the standard library of Python 3.14, or with the package that brings it to older ones."""
     for name in ("compression.zstd", "backports.zstd"):
         try:
             library: Any = importlib.import_module(name)

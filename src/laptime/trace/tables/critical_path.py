@@ -122,7 +122,7 @@ _HOST: tuple[Link, ...] = ("python", "operator", "launch", "synchronisation", "c
 
 
 def _rows(view: View, pieces: list[_Piece]) -> list[PathRow]:
-    """By kind and name, longest first; small ones of a kind together."""
+    """Sum parts by kind and name, longest first; small ones of a kind together."""
     found = defaultdict[tuple[Link, str], list[_Piece]](list)
     for piece in pieces:
         found[piece.kind, piece.name].append(piece)
@@ -303,7 +303,7 @@ class _Stretches(NamedTuple):
         return cls(ranges.start.tolist(), ranges.end.tolist())
 
     def around(self, at: int) -> int:
-        """Where the stretch begins that goes on until an instant or beyond; NONE without."""
+        """Return where the stretch begins that goes on until an instant or beyond; NONE without."""
         place = bisect_left(self.start, at) - 1
         return self.start[place] if place >= 0 and self.end[place] >= at else NONE
 

@@ -81,7 +81,7 @@ def _named_calls(view: View, family: names.Family) -> Index:
 
 
 def _capture(view: View) -> Ranges:
-    """From the begin of each capture to its end, and instantiating what was captured."""
+    """Return ranges from the begin of each capture to its end, and instantiating the captured graphs."""
     host = view.trace.host
     begins, ends = _named_calls(view, _is_capture_begin), _named_calls(view, _is_capture_end)
     made = _named_calls(view, _is_instantiation)
@@ -155,7 +155,7 @@ def _stretches(view: View) -> Ranges:
 
 
 def _long(ranges: Ranges) -> Ranges:
-    """Those that are no shorter than `FAR`."""
+    """Return those that are no shorter than `FAR`."""
     long = ranges.end - ranges.start >= FAR
     return Ranges(ranges.start[long], ranges.end[long])
 

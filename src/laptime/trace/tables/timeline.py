@@ -192,7 +192,7 @@ def device_categories(trace: Trace, rows: Ints) -> Index:
 
 
 def _idle_lanes(parts: Sequence[Part], kind: str, start: int, end: int, first: int) -> list[Lane]:
-    """Why each device was idle, the longest gaps; names of causes begin at number `first`."""
+    """Return why each device was idle, the longest gaps; names of causes begin at number `first`."""
     causes, lanes = list(CAUSES), list[Lane]()
     for device in dict.fromkeys(of for of, _, _ in parts):
         cut = [

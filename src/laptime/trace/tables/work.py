@@ -50,7 +50,7 @@ class _Spent(NamedTuple):
 
 
 def roofline(view: View) -> Roofline | None:
-    """By class and operator; None for a file that has no operators of PyTorch."""
+    """Count work by class and operator; None for a file that has no operators of PyTorch."""
     trace = view.trace
     if trace.format not in JSON_FORMATS or not names.codes(trace.texts, trace.host.name, _codes).any():
         return None

@@ -18,7 +18,7 @@ def within(loop_profile: LoopProfile, seconds: float) -> float:
 
 
 def no_products(loop_profile: LoopProfile) -> str:
-    """Why there are no products to speed up; "" if there are some."""
+    """Say why there are no products to speed up; "" if there are some."""
     has_some = {"linear", "attention", "conv"} & loop_profile.facts
     return "" if has_some else "the trained models have neither matrix products nor convolutions"
 

@@ -17,7 +17,7 @@ EVERY = 50
 
 
 def propose(loop_profile: LoopProfile) -> list[Options]:
-    """With the numbers of the synchronising calls in the script's own lines that every step makes."""
+    """Propose it with numbers of the synchronising calls in the script's own lines that every step makes."""
     taken: set[tuple[str, int]] = set()
     sites: list[int] = []
     for number, site in enumerate(loop_profile.syncs):

@@ -13,7 +13,7 @@ SETTING = "expandable_segments:True"
 
 
 def look(hooks: Any) -> dict[str, float]:
-    """How often the allocator had to try again, and the share of its memory that is in no tensor."""
+    """Return how often the allocator had to try again, and the share of its memory that is in no tensor."""
     import torch
 
     cuda: Any = torch.cuda

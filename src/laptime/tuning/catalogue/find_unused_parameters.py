@@ -10,7 +10,7 @@ from laptime.tuning.optimization import LoopProfile, Optimization
 
 
 def look(hooks: Any) -> dict[str, int]:
-    """How many trained parameters have no gradient after a step."""
+    """Return how many trained parameters have no gradient after a step."""
     parameters = [parameter for model in hooks.models for parameter in model.parameters()]
     gradients = [parameter.grad for parameter in parameters if parameter.requires_grad]
     unused = sum(gradient is None for gradient in gradients)

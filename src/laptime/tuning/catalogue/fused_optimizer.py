@@ -52,7 +52,7 @@ def switch(optimizer: Any, *, fused: bool, foreach: bool) -> Any:
 
 
 def _why_not(optimizer: Any) -> str:
-    """Why this optimizer cannot be fused; "" when it can."""
+    """Say why this optimizer cannot be fused; "" when it can."""
     import torch
 
     name = type(optimizer).__name__

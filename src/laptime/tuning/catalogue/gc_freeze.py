@@ -11,7 +11,7 @@ from laptime.tuning.optimization import LoopProfile, Optimization, Options
 
 
 def look(hooks: Any) -> dict[str, float]:
-    """How long a full collection takes in seconds; 0 if the script has switched it off."""
+    """Return how long a full collection takes in seconds; 0 if the script has switched it off."""
     if not gc.isenabled():
         return {"seconds": 0.0}
     gc.collect()

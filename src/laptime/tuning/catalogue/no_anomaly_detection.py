@@ -20,7 +20,7 @@ def look(hooks: Any) -> bool:
 
 
 def apply(loop: Any, options: Options) -> None:
-    """With the first call of the model, when the script's own call of the switch is over."""
+    """Apply it with the first call of the model, when the script's own call of the switch is over."""
 
     def switch(model: Any) -> Any:
         import torch

@@ -16,7 +16,7 @@ MOST = 12  # options at most: beyond, only every second, fourth ... count is tri
 
 
 def propose(loop_profile: LoopProfile) -> list[Options]:
-    """Every count up to the usable cores but the present one, nearest first: the search walks in this
+    """Propose every count up to the usable cores but the present one, nearest first: the search walks in this
     order."""
     if why_not(loop_profile):
         return []

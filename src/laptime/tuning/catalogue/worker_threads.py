@@ -49,7 +49,7 @@ def limit(libraries: list[str], worker: int) -> None:
 
 
 def apply(loop: Any, options: Options) -> None:
-    """In every worker, before the script's own worker_init_fn."""
+    """Apply it in every worker, before the script's own worker_init_fn."""
     loop.worker(partial(limit, list(options["libraries"])))
 
 

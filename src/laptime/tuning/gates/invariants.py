@@ -181,7 +181,7 @@ def _dtype(comparison: NumericsComparison) -> GateCheck:
 
 
 def _clipping(comparison: NumericsComparison) -> GateCheck:
-    """Where the baseline clips, so does the candidate: to no more than there, or to less than before
+    """If the baseline clips, so must the candidate: to no more than there, or to less than before
     clipping."""
     clipped = 0
     for number, (candidate, base) in enumerate(_pairs(comparison), 1):

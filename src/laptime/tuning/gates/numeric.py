@@ -311,7 +311,7 @@ class _Tolerances:
         return row.name.split("/")[0] in self._without_gradient
 
     def _floor_of(self, row: TensorComparison) -> float:
-        """How far this tensor may differ because the baseline differs from itself; relative."""
+        """Return how far this tensor may differ because the baseline differs from itself; relative."""
         rows = (
             self._floors.get((row.step, row.group, row.name)),
             self._floor_totals.get((row.step, row.group)),

@@ -68,7 +68,7 @@ def _turned(rows: Iterable[TensorComparison]) -> list[float]:
 
 
 def _lengthened(rows: Iterable[TensorComparison]) -> list[float]:
-    """How far the norm of each is off, relative, if it is known."""
+    """Return how far the norm of each is off, relative, if it is known."""
     return [abs(row.norm / row.base_norm - 1) for row in rows if row.norm and row.base_norm]
 
 
@@ -80,7 +80,7 @@ def _square_across(cosine: float) -> float:
 def last_bits_errors(
     rows: Iterable[TensorComparison], scale: Callable[[TensorComparison], float]
 ) -> dict[str, float]:
-    """By group, the relative error granted to any of its tensors: rounding strikes another one each time.
+    """Return, by group, the relative error allowed for its tensors: rounding strikes another one each time.
     rows: tensors of the simulation. scale: what the error of a row is relative to."""
     errors: dict[str, float] = {}
     for row in rows:
@@ -91,7 +91,7 @@ def last_bits_errors(
 
 
 def last_bits_norm(simulated: Sequence[TensorComparison], usual: float) -> float:
-    """How far the norm of all gradients may be off, relative, in class reassociated."""
+    """Return how far the norm of all gradients may be off, relative, in class reassociated."""
     return max(usual, min(LAST_BITS_NORM, LAST_BITS_TIMES * max(_lengthened(simulated), default=0.0)))
 
 
@@ -101,7 +101,7 @@ def last_bits_cosine(simulated: Sequence[TensorComparison], usual: float) -> flo
 
 
 def precision_norm(candidate: TensorComparison, simulated: Sequence[TensorComparison]) -> float:
-    """How far the norm of all gradients of a step may be off, relative, in class precision.
+    """Return how far the norm of all gradients of a step may be off, relative, in class precision.
 
     Rounding adds to a gradient g an error of length e |g|. Its part across g turns g (`_square_across`) and
     changes its norm by e^2 / 2; its part along g changes it besides. So granted is what that costs where

@@ -114,7 +114,7 @@ def final_loss(curve: list[float]) -> float:
 
 
 def margin(baseline: list[list[float]]) -> float | None:
-    """How much worse the final loss may be: half the baseline's standard deviation over seeds.
+    """Return how much worse the final loss may be: half the baseline's standard deviation over seeds.
 
     Computed from the baseline alone, before anything else has run. None below two seeds."""
     finals = [final_loss(curve) for curve in baseline if curve]

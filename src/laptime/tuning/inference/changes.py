@@ -129,7 +129,7 @@ def load(name: str) -> ModelChange:
 
 
 def form_of(name: str) -> Form:
-    """How a form is written."""
+    """Return how a form is written."""
     tables = (getattr(registry.load(ROOM, runtime), "FORMS", {}) for runtime in registry.names(ROOM))
     form: Form = next(table[name] for table in tables if name in table)
     return form
@@ -279,10 +279,10 @@ class Interpreters:
 
 @cache
 def _installed(python: str) -> frozenset[str]:
-    """Which of the packages that changes need, and torch, are installed there."""
+    """Return which of the packages that changes need, and torch, are installed there."""
     return frozenset(fresh_call.call(f"{__name__}:installed", {}, timeout=PROBE, python=python))
 
 
 def installed() -> list[str]:
-    """Which of the packages that are asked for are installed here."""
+    """Say which of the packages that are asked for are installed here."""
     return [name for name in (*NAMED, "torch") if find_spec(name) is not None]

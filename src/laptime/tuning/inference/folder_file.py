@@ -87,7 +87,7 @@ def taken(settings: dict[str, Any], calls: RecordedCalls, device: str) -> str:
 
 
 def readme(file: FolderFile, calls: RecordedCalls, types: list[str]) -> str:
-    """How a folder is called, in a few lines."""
+    """Say how a folder is called, in a few lines."""
     threads = file.settings.get("threads") or "the runtime's own number of"
     return f"""# Tuned from {file.target}
 

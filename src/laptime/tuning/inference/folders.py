@@ -77,7 +77,7 @@ class Folders:
         return self.is_file or not self.interpreters.has_torch(self.python(recipe))
 
     def form(self, recipe: Recipe) -> str:
-        """How a written folder runs the model: a name of `FORMS`."""
+        """Say how a written folder runs the model: a name of `FORMS`."""
         return self._forms[built(recipe)]
 
     def outputs_of(self, recipe: Recipe) -> Path:

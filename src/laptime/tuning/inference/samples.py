@@ -30,7 +30,7 @@ class Sample:
     names: tuple[str, ...] = ()  # keywords of the arrays; () if they are given by position
 
     def ordered(self, names: Sequence[str]) -> Sample:
-        """With its keywords in another order; the same if there are none.
+        """Return the sample with its keywords in another order; the same if there are none.
         Raises TargetError: the call takes others."""
         if not self.names:
             return self
@@ -44,7 +44,7 @@ class Sample:
         return Sample([by_name[name] for name in names], tuple(names))
 
     def inputs(self) -> Any:
-        """As the inputs of a target: tensors by keyword, by position, or the only one."""
+        """Return the inputs of a target: tensors by keyword, by position, or the only one."""
         import torch
 
         tensors = list(map(torch.from_numpy, self.arrays))

@@ -169,7 +169,7 @@ def _effect(setup: Setup, seen: Seen, cost: Cost, noise: float) -> Effect:
 
 
 def _leave(seen: dict[Setup, Seen], limits: Limits, cost: Cost, noise: float, alpha: float) -> None:
-    """Those that cannot be the best one any more."""
+    """Mark the setups that cannot be the best one any more."""
     running = {setup: each for setup, each in seen.items() if not each.left}
     words = {setup: word(each.checks(limits)) for setup, each in running.items()}
     if any(said is not BROKEN for said in words.values()):
@@ -251,7 +251,7 @@ class Limits:
 
 
 def distance(checks: Sequence[GateCheck]) -> float:
-    """By how much the farthest limit is exceeded, as a ratio; 0 if all are kept, infinite if unknown."""
+    """Return the ratio by which the farthest limit is exceeded; 0 if all are kept, infinite if unknown."""
     ratios = [
         check.value / check.limit if check.value is not None and check.limit else float("inf")
         for check in checks

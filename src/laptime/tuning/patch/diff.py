@@ -123,7 +123,7 @@ def _range(start: int, end: int) -> str:
 
 
 def _quoted(path: str) -> str:
-    """As git writes a path: quoted if it holds quotes, backslashes or control characters."""
+    """Quote a path as git does if it holds quotes, backslashes or control characters."""
     if not re.search(r'["\\\x00-\x1f\x7f]', path):
         return path
     escaped = path.replace("\\", "\\\\").replace('"', '\\"')

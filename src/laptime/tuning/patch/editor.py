@@ -229,7 +229,7 @@ class Editor:
             self._note(place.file, mark, template)
 
     def _places(self, kind: str) -> list[Place]:
-        """Where a kind was seen. Raises CannotEdit: nowhere, or a part of it cannot be edited."""
+        """Return where a kind was seen. Raises CannotEdit: nowhere, or a part of it cannot be edited."""
         places = self._located.places_of(kind)
         reasons = [why for site, why in self._located.left_out.items() if site.kind == kind]
         if reasons or not places:

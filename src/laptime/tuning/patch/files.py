@@ -39,7 +39,7 @@ class _Positions(MetadataWrapper):
 
 @cache
 def _fields(kind: type[cst.CSTNode]) -> tuple[str, ...]:
-    """Where a kind of node keeps others, white space left out."""
+    """Return where a kind of node keeps others, white space left out."""
     return tuple(field.name for field in fields(kind) if not WHITE.search(field.name))
 
 

@@ -164,7 +164,7 @@ def noun(kind: str) -> str:
 
 
 def _library(file: File, site: Site) -> str:
-    """Why a site in a library, or in a file that cannot be written, is left alone."""
+    """Say why a site in a library, or in a file that cannot be written, is left alone."""
     for part in ("site-packages", "dist-packages"):
         if part in file.path.parts:
             inside = "/".join(file.path.parts[file.path.parts.index(part) + 1 :])
@@ -174,7 +174,7 @@ def _library(file: File, site: Site) -> str:
 
 
 def _nothing(tree: Tree, site: Site, shown: str) -> str:
-    """Why there is no call of the kind at a site."""
+    """Say why there is no call of the kind at a site."""
     where = f"{shown}:{site.line}"
     lines = tree.text.splitlines()
     text = first_line(lines[site.line - 1]) if 0 < site.line <= len(lines) else ""

@@ -136,5 +136,5 @@ def _is_docstring(statement: cst.CSTNode) -> bool:
 
 
 def _empty_lines(lines: list[str]) -> int:
-    """How many of these lines are empty before the first that is not."""
+    """Return how many of these lines are empty before the first that is not."""
     return next((number for number, line in enumerate(lines) if line.strip()), len(lines))

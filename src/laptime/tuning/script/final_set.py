@@ -300,7 +300,7 @@ def _rung(change: Change, loop_profile: LoopProfile) -> Rung:
 def _tried(
     evaluator: TrialEvaluator, loop_profile: LoopProfile, changes: list[Change], end: float
 ) -> tuple[str, str]:
-    """Why these changes of the source cannot be shown, "" if they can; and their diff."""
+    """Return why these changes of the source cannot be shown, "" if they can; and their diff."""
     runner = evaluator.runner
     sources = Sources(loop_profile.sites + loop_profile.syncs, main_file(evaluator), loop_profile.device)
     try:

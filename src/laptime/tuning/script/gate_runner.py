@@ -124,7 +124,7 @@ class GateRunner:
     # The loader alone.
 
     def _samples(self, recipe: Recipe) -> NumericsComparison | None:
-        """With the recipe, against the script's own."""
+        """Compare samples with the recipe to the script's own."""
         base = self._file("samples")
         if not Path(base).is_file():
             self._run(Recipe(), CapturePlan(write=base, samples=self._batches))

@@ -318,7 +318,7 @@ def set_in_files(words: Iterable[str], folder: Path) -> dict[str, str]:
 
 
 def _as_set(source: str, key: str, value: str) -> tuple[int, int, str]:
-    """Where a value of a file stands, and what is to stand there. Raises CannotEdit: it has none."""
+    """Return where a value of a file stands, and what is to stand there. Raises CannotEdit: it has none."""
     values = _values(source)
     if key not in values:
         raise CannotEdit(f"there is no value {key}")

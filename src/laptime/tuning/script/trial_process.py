@@ -78,10 +78,10 @@ class RunningTrial(ABC):
 
     @abstractmethod
     def finished(self) -> TrialResult:
-        """Its own account; it is stopped where it still runs."""
+        """Return its own result; it is stopped if it still runs."""
 
     def last_words(self) -> str:
-        """How it ended, where it left no account."""
+        """Say how it ended, where it left no account."""
         return "it ended without a result"
 
     def wait(self) -> None:
@@ -152,7 +152,7 @@ class Running(RunningTrial):
         return result or TrialResult(ended="died", status=self.status or 0, error=self.last_words())
 
     def last_words(self) -> str:
-        """How the process ended: its signal, or its status and the last line of its output."""
+        """Say how the process ended: its signal, or its status and the last line of its output."""
         return LastWords(self.status or 0, tail(self.folder / "output")).sentence
 
 

@@ -168,7 +168,7 @@ class TrialRunner:
         return time.monotonic() - self._began
 
     def obstacle(self, candidate: Candidate) -> str:
-        """Why no trial can apply a candidate, "" if one can."""
+        """Say why no trial can apply a candidate, "" if one can."""
         return ""
 
     def block_steps(self, step: float) -> int:
@@ -275,7 +275,7 @@ class TrialRunner:
         return result
 
     def failure(self, result: TrialResult, running: RunningTrial) -> TrialFailed:
-        """Why a trial gave nothing."""
+        """Return why a trial gave nothing."""
         if running.hung and self.elapsed() >= self.ends:
             return TrialFailed("budget", "budget: the session's time was up before it had ended")
         if running.hung and self.elapsed() >= self.race_until:

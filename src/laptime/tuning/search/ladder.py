@@ -200,7 +200,7 @@ def _first(state: SearchState, candidate: Candidate) -> float:
 
 
 def _obstacle(state: SearchState, candidate: Candidate) -> str:
-    """Why it is not raced now; "" when nothing stands against it."""
+    """Say why it is not raced now; "" when nothing stands against it."""
     if not _open(state, candidate):
         return "was tried"
     lacking = ranking.missing(candidate, state.adopted, state.loop_profile, state.script)
@@ -276,7 +276,7 @@ def _report_untried(state: SearchState) -> tuple[str, float]:
 
 
 def _no_time_left(state: SearchState, shortest: float) -> str:
-    """Why there was no time for a race, with what the shortest would have taken and what was left."""
+    """Say why there was no time for a race, with what the shortest would have taken and what was left."""
     budget = state.settings.budget
     left = max(0.0, min(budget, state.try_until) - state.evaluator.elapsed())
     kept_back = min(budget, max(0.0, budget - state.leave_until))

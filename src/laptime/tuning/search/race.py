@@ -171,7 +171,7 @@ def word(measured: Effect, terms: RaceTerms) -> RungWord:
 
 
 def _hopeless(measured: Effect, terms: RaceTerms) -> str:
-    """Why more rounds cannot help; "" when they can."""
+    """Say why more rounds cannot help; "" when they can."""
     edge = math.log1p(terms.margin)
     if measured.lower(0.05) > -edge:
         return f"a gain of {terms.margin:.0%} is outside its interval"
@@ -200,7 +200,7 @@ def _result(
 def looks_for(
     cost: float, start: float, seconds: float, *, noise: float = 0.0, certify: bool = False
 ) -> tuple[int, ...]:
-    """How often to look when a candidate may take so many seconds on the average.
+    """Return how often to look when a candidate may take so many seconds on the average.
     cost: seconds of a round. start: seconds before the first. seconds: for one candidate. Most races end at
     an early look, so the longest one may take twice as much. noise: standard deviation of a round; certify: a
     smaller chance of error. Both take more rounds."""

@@ -160,7 +160,7 @@ def _members(state: SearchState, least: float, untried: bool) -> tuple[list[Cand
 
 
 def _without_slow_starts(state: SearchState, candidates: list[Candidate]) -> list[Candidate]:
-    """Those without untried ones (compiling) that take longer to start than the race of all before them.
+    """Leave out untried ones (compiling) that take longer to start than the race of all before them.
 
     They would take the time that is short, and if they are slower, hide what the others gain."""
     race = LOOKS[0] * max((one.cost for one in candidates), default=0.0)

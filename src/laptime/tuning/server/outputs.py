@@ -144,7 +144,7 @@ def gate(reference: Sequence[Sequence[Output]], tuned: Sequence[Output], *, diff
 
 
 def _compared(reference: Sequence[Sequence[Output]], *, differs: bool) -> tuple[list[set[str]], set[str]]:
-    """By prompt the parts that came out the same each time; the names of those that did not."""
+    """Return, by prompt, the parts that came out the same each time; and the names of those that did not."""
     stable: list[set[str]] = []
     asked_again: dict[int, Output] = {}
     varies: set[str] = set()  # from one answer to the next, a count of requests say

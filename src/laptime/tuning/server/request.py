@@ -113,7 +113,7 @@ class ServerRequest:
         )
 
     def at(self, port: int | str) -> str:
-        """Where requests go, with a port."""
+        """Say where requests go, with a port."""
         return self.url.replace(PORT, str(port))
 
     def check(self) -> None:
@@ -180,7 +180,7 @@ class Choice:
         return not any(isinstance(value, str) for value in self.values)
 
     def text(self, values: Mapping[str, Value]) -> str:
-        """As it is typed, with the value of its name."""
+        """Return it as it is typed, with the value of its name."""
         return self.texts[self.values.index(values.get(self.name, self.values[0]))]
 
 
@@ -285,7 +285,7 @@ def _is_object(text: str) -> bool:
 
 
 def _closing(typed: str, start: int) -> int:
-    """Where the brace that opens at `start` closes."""
+    """Return where the brace that opens at `start` closes."""
     depth = 0
     for at in range(start, len(typed)):
         depth += {"{": 1, "}": -1}.get(typed[at], 0)

@@ -90,7 +90,7 @@ class LiveServer:
             self._process.end(grace=GRACE, first=signal.SIGTERM)
 
     def died(self) -> str:
-        """How it ended and its last words; "" while it lives."""
+        """Say how it ended and its last words; "" while it lives."""
         assert self._process is not None
         status = self._process.poll()
         if status is None:

@@ -189,7 +189,7 @@ class Subject(ABC):
 
     @abstractmethod
     def pair(self, recipe: Recipe, number: int, until: float) -> Pair:
-        """As it is and the final set, each in a fresh process; `until`: second at which it should be over.
+        """Run it as it is and with the final set, each in a fresh process; `until`: when it should be over.
         Raises TrialFailed: one does not run."""
 
     def at_once(self, in_turns: Callable[[], _T], apart: Callable[[], _T]) -> _T:
@@ -232,7 +232,7 @@ class Subject(ABC):
 
     @abstractmethod
     def environment(self) -> Environment:
-        """Where it ran."""
+        """Return where it ran."""
 
     @abstractmethod
     def axes(self) -> Mapping[str, Axis]:

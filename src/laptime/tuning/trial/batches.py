@@ -31,7 +31,7 @@ def mapped(batch: Any, change: Callable[[Any], Any]) -> Any:
 
 
 def tensors(batch: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Every tensor with where it is: `[0]`, `['labels']`."""
+    """Yield every tensor with its place: `[0]`, `['labels']`."""
     import torch
 
     if isinstance(batch, torch.Tensor):

@@ -83,7 +83,7 @@ def by_capability(capability: tuple[int, int]) -> set[str]:
 
 
 def _fast_cpu() -> set[str]:
-    """From the processor's flags; elsewhere than on Linux, from torch."""
+    """Read the processor's flags; elsewhere than on Linux, ask torch."""
     import torch
 
     info = Path("/proc/cpuinfo")
@@ -163,7 +163,7 @@ def of_optimizers(optimizers: list[Any]) -> set[str]:
 
 
 def of_loader(loader: Any) -> set[str]:
-    """How the training loader is made."""
+    """Return how the training loader is made."""
     from torch.utils.data import IterableDataset, _utils
     from torch.utils.data import sampler as samplers
     from torch.utils.data.distributed import DistributedSampler
@@ -233,7 +233,7 @@ def page_faults() -> int:
 
 
 def compiled() -> int:
-    """How much torch.compile has compiled so far; 0 when it is not used."""
+    """Return how much torch.compile has compiled so far; 0 when it is not used."""
     compiler: Any = sys.modules.get("torch._dynamo.utils")
     return int(sum(compiler.counters["stats"].values())) if compiler is not None else 0
 

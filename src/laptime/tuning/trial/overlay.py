@@ -70,7 +70,7 @@ class Overlay:
         return real.startswith(self._free) and not real.startswith(self._users)
 
     def over(self, whole: str) -> str:
-        """Where the folder keeps what the script knows by this path."""
+        """Say where the folder keeps what the script knows by this path."""
         return self.folder + os.sep + whole.lstrip(os.sep)
 
     def is_gone(self, whole: str) -> bool:

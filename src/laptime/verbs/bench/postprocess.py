@@ -70,7 +70,7 @@ def _with_costs(case: Case) -> Case:
 
 
 def _with_cold_start(case: Case) -> Case:
-    """With the time from nothing to the first answer, if every part of it was timed."""
+    """Add the time from nothing to the first answer, if every part of it was timed."""
     parts = [case.find(metric.tag) for metric in (metrics.IMPORT, metrics.LOAD, metrics.FIRST_CALL)]
     timed = [part for part in parts if part is not None and part.samples]
     if len(timed) < len(parts):

@@ -86,7 +86,7 @@ def _priced(machine: Machine, kind: str) -> Machine:
 
 
 def _recorded(run: Run, request: CostRequest, table: Table) -> Known:
-    """From the run's own record; if it was measured here, from this machine now."""
+    """Return the machine from the run's own record; if it was measured here, from this machine now."""
     for subject in run.subjects if run.verb == "load" else []:
         host = urlsplit(subject.target).hostname or ""
         if host and not is_loopback(host):
@@ -147,7 +147,7 @@ _FORM = re.compile(r"-(SXM\d?|PCIe|NVL)")
 
 
 def _other_accelerator(device: Device, machine: Machine) -> str:
-    """Why the machine's accelerator cannot be the one that a run used; "" if it may be."""
+    """Say why the machine's accelerator cannot be the one that a run used; "" if it may be."""
     name, there = slice_of(device.model, device.memory)[0], machine.accelerator
     if not there:
         return f"it ran on {name or device.model}, and that machine has no accelerator"

@@ -103,7 +103,7 @@ def cost(runs: Sequence[Run], request: CostRequest) -> Cost:
 def _measured(
     runs: Sequence[Run], request: CostRequest, table: Table, wanted: Sequence[Promise]
 ) -> tuple[list[Measured], list[Excluded], list[Cores], list[Known]]:
-    """Every speed of every run on its machine."""
+    """Return every speed of every run on its machine."""
     measured: list[Measured] = []
     excluded: list[Excluded] = []
     scaled: list[Cores] = []

@@ -34,7 +34,7 @@ _HARMFUL = {
 
 
 def cpus(environment: Environment) -> Iterator[DoctorCheck]:
-    """How many CPUs there are, and how many of them may be used."""
+    """Report how many CPUs there are, and how many of them may be used."""
     yield _counted(environment)
     if fast := [name for name in environment.isa if name in _FAST] or environment.isa[-1:]:
         yield ok("cpu/isa", f"fast instructions: {', '.join(fast)}")
@@ -147,7 +147,7 @@ def steal_share(before: Reading, after: Reading, seconds: float, environment: En
 def timing(
     timers: Sequence[Timer], source: str | None, evidence: Reading, cost: float
 ) -> Iterator[DoctorCheck]:
-    """How fine time can be read, and what evidence of disturbance there is."""
+    """Report how fine time can be read, and what evidence of disturbance there is."""
     wall = timers[0]
     sentence = f"timer steps {show(wall.step, 's')} and costs {show(wall.cost, 's')} to read"
     if wall.cost > SLOW_CLOCK:

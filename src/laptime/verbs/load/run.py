@@ -96,7 +96,7 @@ class _Levels:
         self._generator = None if self._own else Generator(senders, request.senders, chunks)
 
     def all(self, levels: Sequence[Planned]) -> None:
-        """Those that were asked for."""
+        """Run the requested levels."""
         if self._request.scenario == "Offline":
             levels = [at_once(self._request, self._name, self._own, self._seconds)]
         self._prepare(max(facts.rate or 0.0 for _, facts, _ in levels))
@@ -108,7 +108,7 @@ class _Levels:
             self._carry_out(case, facts, order, share, 0.0 if order.requests else after)
 
     def search(self) -> None:
-        """Those that a search for the peak asks for, and what it found."""
+        """Run the levels that a search for the peak asks for, and return its result."""
         request = self._request
         start = request.rates[0] if request.rates else 0.5 / max(self._seconds, 1e-4)
         peak = find_peak(self._at, promises(request.slo), start=start, budget=request.budget)

@@ -47,7 +47,7 @@ def sender_target(request: LoadRequest) -> tuple[Endpoint | Program, Subject]:
 
 
 def metrics_page(request: LoadRequest, target: Endpoint | Program) -> MetricsPage | None:
-    """Where the server of a language model counts itself; None of any other target."""
+    """Return where the server of a language model counts itself; None of any other target."""
     if not (isinstance(target, Endpoint) and request.is_language_model):
         return None
     from laptime.loadgen.server_metrics import MetricsPage  # it needs h11

@@ -104,7 +104,7 @@ def analysed(live: LiveRun, request: ProfileRequest, program: Program, outcome: 
 
 
 def settings(request: ProfileRequest, work: str) -> Settings:
-    """How the hooked process is to observe."""
+    """Return how the hooked process is to observe."""
     names = ("steps", "warmup", "wait", "repeat", "step_by", "stack", "memory", "quiet", "stop")
     return Settings(folder=work, **{name: getattr(request, name) for name in names})
 
@@ -183,7 +183,7 @@ _OPTIONS = {"-o", "--output", "--json", "--steps", "--warmup", "--wait", "--trac
 
 
 def failure_of(program: Program, outcome: Outcome) -> LaptimeError | None:
-    """Why the script has failed, None when it has not. Its traceback was shown when it happened."""
+    """Return why the script has failed, None when it has not. Its traceback was shown when it happened."""
     name = program.subject.target
     if outcome.hung is not None:
         return Hung(

@@ -159,7 +159,7 @@ def _verdict(line: ListedRun) -> str:
 
 
 def _when(line: ListedRun) -> str:
-    """In the reader's own time zone."""
+    """Format a time in the reader's own time zone."""
     try:
         return f"{moment(line.started).astimezone():%Y-%m-%d %H:%M}"
     except ValueError:

@@ -60,7 +60,7 @@ class Subject(options.Command):
 
     @property
     def flags(self) -> set[str]:
-        """All that may be typed for them."""
+        """All flags that may be typed for them."""
         return {flag for option in self.asked for flag in option.opts}
 
     def choices(self, name: str, *others: Any) -> Sequence[Any]:

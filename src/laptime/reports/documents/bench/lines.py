@@ -147,7 +147,7 @@ def _startup_text(name: str, stats: Stats) -> str:
 
 
 def memory(stats: Stats) -> list[Stat]:
-    """All that is known about the memory of a case, the device's first."""
+    """Return all known facts about the memory of a case, the device's first."""
     parts = [stat for tag, stat in stats.items() if tag.startswith("memory/")]
     return sorted(parts, key=lambda stat: not stat.tag.startswith("memory/device"))
 
@@ -158,7 +158,7 @@ def memory_name(stat: Stat) -> str:
 
 
 def _memory(run: Run, stats: list[Stats]) -> list[tuple[str, str]]:
-    """Where device memory goes, and what a call adds on the host; the peak is in the table."""
+    """Return where device memory goes, and what a call adds on the host; the peak is in the table."""
     groups: dict[str, list[str]] = {}
     for case, numbers in zip(run.cases, stats, strict=True):
         place = "device" if "memory/device/peak" in numbers else "host"

@@ -37,7 +37,7 @@ class Reason(Check, frozen=True, kw_only=True):
 
 
 def reasons(run: Run) -> list[Reason]:
-    """All that speaks against the numbers, or is worth saying of them; the worst first.
+    """List everything that speaks against the numbers, or is worth saying of them; the worst first.
 
     Equal sentences of several cases are one reason."""
     told: list[tuple[Check, list[Case]]] = [(check, []) for check in run.checks]
@@ -54,7 +54,7 @@ def reasons(run: Run) -> list[Reason]:
 
 
 def against(reasons: list[Reason]) -> list[Reason]:
-    """Those that speak against the numbers, a note that explains them first."""
+    """List the reasons against the numbers, a note that explains them first."""
     bad = [reason for reason in reasons if reason.outcome in ("fail", "warn")]
     is_effect = bool(bad) and bad[0].outcome == "warn" and bad[0].name in _EFFECTS
     causes = [reason for reason in reasons if reason.outcome == "note" and reason.name in _CAUSES]

@@ -172,7 +172,7 @@ def reasons(run: Run, rows: Sequence[Measured]) -> doc.Section:
 
 
 def _missing(rows: Sequence[Measured]) -> str:
-    """Why percentiles are not told: of the first such level, and which others are like it.
+    """Say why percentiles are not told: of the first such level, and which others are like it.
 
     "" if all are told; a level whose queue grew has none."""
     notes = {}

@@ -175,7 +175,7 @@ def bar(kind: str, name: str, ns: float, whole: float, *, note: str = "", least:
 
 
 def idle(profile: Profile) -> Bars:
-    """Why the device was idle, per step, longest first; shares are of the step."""
+    """Return why the device was idle, per step, longest first; shares are of the step."""
     idle, steps = profile.overview.idle, max(profile.overview.steps, 1)
     if idle is None or not idle.total_ns:
         return Bars(rows=[])

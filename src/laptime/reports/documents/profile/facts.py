@@ -53,7 +53,7 @@ def step(profile: Profile) -> str:
 
 
 def idle(profile: Profile) -> str:
-    """How long the device was idle."""
+    """Say how long the device was idle."""
     overview = profile.overview
     if overview.idle is None:
         return ""
@@ -194,7 +194,7 @@ def _copies(profile: Profile) -> Iterator[str]:
 
 
 def launches(profile: Profile) -> Iterator[str]:
-    """How the host launches work, in one sentence."""
+    """Say how the host launches work, in one sentence."""
     launches = profile.launches
     if launches is None:
         return

@@ -31,7 +31,7 @@ _BRIEF = 5  # classes on a terminal
 
 
 def section(profile: Profile) -> doc.Section:
-    """By class, by operator and shape, and drawn; one sentence if nothing could be counted."""
+    """Show work by class, by operator and shape, and drawn; one sentence if nothing could be counted."""
     roofline = profile.roofline or Roofline()
     title, note = "Work by class", "For the whole file. FLOP and bytes, from shapes, are lower bounds."
     if roofline.missing:

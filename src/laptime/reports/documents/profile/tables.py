@@ -47,7 +47,7 @@ def frames(stack: Sequence[str], caption: str = "called from") -> list[Extra]:
 
 
 def operators(profile: Profile) -> list[Table]:
-    """By name, and by name and shapes."""
+    """Tabulate operators by name, and by name and shapes."""
     on_device = any(row.device_total_ns for row in profile.operators)
     self_ns = "device_self_ns" if on_device else "host_self_ns"
     total = sum(getattr(row, self_ns) for row in profile.operators)
@@ -102,7 +102,7 @@ def _stacks(row: OperatorRow, index: int) -> list[Extra]:
 
 
 def kernels(profile: Profile) -> list[Table]:
-    """By name, and by launching operator and launch configuration."""
+    """Tabulate kernels by name, and by launching operator and launch configuration."""
     total = sum(row.total_ns for row in profile.kernels)
     fields = [
         Field("kernel", lambda row: words.kernel(row.name, 72), "code", brief=True),
@@ -254,7 +254,7 @@ def synchronisations(profile: Profile) -> list[Table]:
 
 
 def idle(profile: Profile) -> list[Table]:
-    """Why the device was idle, per step, and what the host did meanwhile."""
+    """Return why the device was idle, per step, and what the host did meanwhile."""
     idle, steps = profile.overview.idle, max(profile.overview.steps, 1)
     causes = sorted(idle.causes, key=lambda cause: -cause.total_ns) if idle and idle.total_ns else []
     fields = [

@@ -107,7 +107,7 @@ def _without_gain(run: Run, tuning: Tuning, outcome: tuned.Outcome) -> tuple[str
 
 
 def _lacked(tuning: Tuning) -> str:
-    """Why the gain has no interval, and what the pairs showed that are too few for one."""
+    """Say why the gain has no interval, and what the pairs showed that are too few for one."""
     sentence = tuning.shortfall.sentence if tuning.shortfall else "the whole was not measured again"
     if not (tuning.baseline and tuning.final):
         return sentence

@@ -210,7 +210,7 @@ def bounds(model: TunedModel) -> doc.Section:
 
 
 def _sides(model: TunedModel) -> dict[str, CallBounds]:
-    """By title; without those that nobody asked about."""
+    """Return the sides by title; without those that were not requested."""
     if model.bounds is None:
         return {}
     both = zip(_TITLES, (model.bounds.before, model.bounds.after), strict=True)

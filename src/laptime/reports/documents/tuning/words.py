@@ -134,7 +134,7 @@ def _is_short(value: Any) -> bool:
 
 
 def reason(rung: Rung) -> str:
-    """Why it was kept or not, what compiling cost, and why its edit is not in the patch."""
+    """Say why it was kept or not, what compiling cost, and why its edit is not in the patch."""
     text = _EFFECT.sub("", rung.reason)
     if rung.verdict == "suggested":
         text = text.removeprefix(_SUGGESTED).lstrip(":; ")

@@ -150,7 +150,7 @@ def _numbered(lines: Sequence[Line], kinds: Sequence[dict[int, Kind]]) -> Steps 
 
 
 def _called(lines: Sequence[Line], kinds: Sequence[dict[int, Kind]]) -> Steps | None:
-    """From each call of the function that takes most time to its next."""
+    """Return ranges from each call of the function that takes most time to its next."""
     durations = defaultdict[tuple[int, str], int](int)
     for at, line in enumerate(lines):
         for event in line.events:
@@ -226,7 +226,7 @@ def properties(plane: Plane, device: int) -> dict[str, Any]:
 
 
 def correlations(planes: Sequence[Plane]) -> frozenset[Fact]:
-    """Those of the work on streams."""
+    """The correlations of the work on streams."""
     lines = (line for plane in planes for line in plane.lines if _STREAM.match(line.name))
     found = (event.facts.get("correlation_id") for line in lines for event in line.events)
     return frozenset(each for each in found if each is not None)

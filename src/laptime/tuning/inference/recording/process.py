@@ -68,7 +68,7 @@ def pytorch(place: Path) -> Record:
 
 
 def onnx_runtime(place: Path) -> Record:
-    """As ONNX Runtime writes it; the calls are the last ones. Sessions are profiled from their beginning."""
+    """Read ONNX Runtime's recording; the calls are the last ones. Sessions are profiled from their start."""
     import onnxruntime
 
     sessions, made = list[Any](), onnxruntime.InferenceSession

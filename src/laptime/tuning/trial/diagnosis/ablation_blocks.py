@@ -106,7 +106,7 @@ class PartClock:
         self._seconds = dict.fromkeys(SHARES, 0.0)
 
     def begins(self, part: str) -> str:
-        """From now on time counts for this part; returns the part before."""
+        """Count time for this part from now on; return the part before."""
         if self.waits:
             self._wait()
         now = perf_counter()
@@ -244,7 +244,7 @@ def derived(seconds: dict[str, float], measured: dict[str, float]) -> dict[str, 
 
 
 def contradiction(seconds: dict[str, float], measured: dict[str, float]) -> str:
-    """Where leaving a part out saves much more or less than it takes, as on an uneven CPU; "" if not."""
+    """Say where leaving a part out saves much more or less than it takes, as on an uneven CPU; "" if not."""
     whole, total = seconds.get("whole", 0.0), sum(measured.values())
     for part, variant in (("optimizer", "no_optimizer"), ("data", "cached")):
         if whole > 0.0 < total and variant in seconds:

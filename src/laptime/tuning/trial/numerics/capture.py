@@ -221,7 +221,7 @@ class NumericsCapture(TrialMode):
         ]
 
     def _restore(self) -> None:
-        """Every step begins where the first began."""
+        """Begin every step with the state in which the first began."""
         if not self._initial:
             return
         parameters, buffers = self._named_tensors()
