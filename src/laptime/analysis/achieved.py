@@ -43,7 +43,7 @@ class Peak(NamedTuple):
 
 
 def measured_peak(case: Case, constants: Constants = TODAY) -> Peak | None:
-    """The peak of this case's device beside its samples; None if nobody measured any."""
+    """The peak of this case's device beside its samples; None if none was measured."""
     series = case.find(TAG)
     if series is None or not series.samples:
         is_known = bool(case.details.peak and case.details.peak.flops)

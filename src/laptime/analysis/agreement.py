@@ -14,7 +14,7 @@ what the precision explains. Both are pure: a stored measurement can be judged a
 
     small     rms error of a column of small numbers, scores beside boxes, over that column's own rms
 
-Cosine and top-1 agreement are told and decide nothing: of one number the cosine is 1 or -1 whatever it is, a
+Cosine and top-1 agreement are shown and decide nothing: of one number the cosine is 1 or -1 whatever it is, a
 factor does not show in it, and near ties of an untrained classifier change places without an error.
 
 Of whole numbers (labels, ranks, places) `rms` is the share that differs. One that is the place of a value in

@@ -33,7 +33,7 @@ class Knee(NamedTuple):
 
     batch: int | None  # the knee; None while several sizes may be it
     candidates: list[int]  # sizes that may be it, ascending; the knee alone if it is proven
-    is_rising: bool  # the largest size surely gives more than the one below it, by more than 1 %
+    is_rising: bool  # the largest size certainly gives more than the one below it, by more than 1 %
 
 
 def find_knee(cases: list[Case], regimes: Sequence[str]) -> Knee:
@@ -101,7 +101,7 @@ def knee(levels: Sequence[LevelStats]) -> LoadKnee | None:
 
 
 def kept_until(levels: Sequence[LevelStats]) -> LoadKnee | None:
-    """The highest level that surely kept its promises, and the lowest above it that surely broke them."""
+    """The highest level that certainly kept its promises; the lowest above it that certainly broke them."""
     kept = max((load_of(each) for each in levels if each.facts.kept == "kept"), default=None)
     broken = [load_of(each) for each in levels if each.facts.kept == "broken"]
     higher = min((load for load in broken if kept is None or load > kept), default=None)

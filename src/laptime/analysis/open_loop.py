@@ -26,11 +26,11 @@ class OpenLoop(NamedTuple):
     rate: float  # calls that came per second
     # calls per second that it can serve: 1 / mean service time; without an interval below three
     capacity: Quantity
-    balance: Judgement  # broken if the rate is surely above the capacity
+    balance: Judgement  # broken if the rate is certainly above the capacity
 
     @property
     def served(self) -> Quantity:
-        """Calls per second that were answered, in the long run: surely all if its interval has no width."""
+        """Calls per second answered, in the long run: all, certainly, if its interval has no width."""
         return self.capacity.at_most(self.rate)
 
 
@@ -56,7 +56,7 @@ def open_loop(case: Case) -> OpenLoop | None:
     return OpenLoop(1 / period, capacity, capacity.judged(1 / period, at_least=True))
 
 
-# Requests of a level, whose service times nobody knows.
+# Requests of a level, whose service times are unknown.
 
 SLICES = 20
 _SURE = 0.99
@@ -67,7 +67,7 @@ FEWEST, FEWEST_LOST = 30, 5  # answers of which one pause can be the longest; re
 class Balance(NamedTuple):
     """Arrivals and departures: a queue that certainly grows has no latency but the length of the window."""
 
-    grows: bool  # the queue surely grew through the window
+    grows: bool  # the queue certainly grew through the window
     growth: float  # requests per second that came more than went
 
 

@@ -89,7 +89,7 @@ def _promise(text: str) -> Promise:
 
 
 def judged(wanted: Sequence[Promise], found: Callable[[Promise], Stat | None]) -> Judged:
-    """Whether all of them are kept: one that is surely broken breaks all. found: the statistic that a promise
+    """Whether all of them are kept: one certainly broken breaks all. found: the statistic that a promise
     is about; None if it was not measured."""
     each = [_judged(promise, found(promise)) for promise in wanted]
     word = Judgement.of_all(one.word for one in each)

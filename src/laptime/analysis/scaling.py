@@ -67,7 +67,7 @@ def _scaled(case: Case, stat: Stat, base: float, cores: float | None) -> Scaled:
 
 
 def siblings_pay(rows: Sequence[Scaled]) -> Scaled | None:
-    """The fastest row with shared cores, if it is surely faster than the fastest without; else None."""
+    """The fastest row with shared cores, if it is certainly faster than the fastest without; else None."""
     apart, shared = ([row for row in rows if row.siblings is value] for value in (False, True))
     if not apart or not shared:
         return None

@@ -34,7 +34,7 @@ WIDEST = 0.05  # as of a benchmark (`measure/checks/precision.py`): beyond it a 
 FEWEST = 30
 """Independent requests: fewer show too little of the queue's memory for an interval to cover as it says."""
 ALIKE = 0.5  # of the requests that are worth as independent ones: below it they are plainly alike
-MOST_OF_A_FIGURE = 0.05  # of a figure that is told: so much of it may be the generator's
+MOST_OF_A_FIGURE = 0.05  # of a reported figure: so much of it may be the generator's
 _QUIET = "repeat this on a machine with nothing else to do"
 _BESIDE = "pin them apart: taskset -c 0 for the server, -c 1 for laptime; or send from another machine"
 """If the generator kept up on loopback before: the server took its CPU, or another program."""
@@ -268,7 +268,7 @@ def _cause(facts: Level, limit: float) -> tuple[str, str]:
 def stalled(case: Case, stats: LevelStats | None) -> Check | None:
     """Did the generator stand still while answers came? Then it read the clock too late.
 
-    Fail if stalls may make up more than 5 % of a figure that is told."""
+    Fail if stalls may make up more than 5 % of a reported figure."""
     if stats is None or not stats.facts.stalls:
         return None
     stalls = stats.facts.stalls

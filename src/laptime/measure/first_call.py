@@ -115,7 +115,7 @@ def finite(output: Any) -> bool | None:
 
 
 def copied(inputs: Any) -> Any:
-    """Inputs that nobody else holds; what cannot be copied (a generator, a lock) is shared."""
+    """Inputs that nothing else holds; what cannot be copied (a generator, a lock) is shared."""
     with suppress(Exception):
         return copy.deepcopy(inputs)
     if type(inputs) in (list, tuple):

@@ -121,7 +121,7 @@ def may_lower(knobs: Mapping[str, Any], backend: str) -> bool:
 
 
 def fits(machine: Machine, *, host: float | None, device: float | None) -> str:
-    """Say why the memory that was measured is not there; "" if it is, or nobody knows.
+    """Say why the memory that was measured is not there; "" if it is, or unknown.
     host, device: bytes that the program needs there; None unknown."""
     gib = 2.0**30
     if machine.accelerator:

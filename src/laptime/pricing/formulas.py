@@ -103,7 +103,7 @@ def first_day(seen: str) -> date | None:
 
 
 def age_in_days(row: Machine | FlexShape, today: date) -> int | None:
-    """Age of a price in days, at most; None if nobody noted when it was seen."""
+    """Age of a price in days, at most; None if that day is not noted."""
     first = first_day(row.seen)
     return None if first is None else (today - first).days
 

@@ -76,7 +76,7 @@ def _sizes(machine: Machine) -> str:
     for name in ("vcpus", "cores", "memory", "accelerator_memory"):
         value = getattr(machine, name)
         if value is not None and not (math.isfinite(value) and value > 0):
-            return f"{value:g} {name.replace('_', ' ')} cannot be"
+            return f"{value:g} {name.replace('_', ' ')} are impossible"
     if machine.vcpus and machine.cores and machine.cores > machine.vcpus:
         return f"{machine.cores:g} cores in {machine.vcpus:g} vCPUs are impossible"
     return ""
@@ -87,7 +87,7 @@ def _accelerator(machine: Machine) -> str:
     if not machine.accelerator:
         return "accelerators without a name" if machine.accelerators else ""
     if not (math.isfinite(machine.accelerators) and machine.accelerators > 0):
-        return f"{machine.accelerators:g} accelerators cannot be"
+        return f"{machine.accelerators:g} accelerators are impossible"
     memory = accelerators().get(machine.accelerator)
     each = machine.usd_per_hour / machine.accelerators
     if machine.accelerators >= 1 and not CHEAPEST <= each <= DEAREST:

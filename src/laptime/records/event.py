@@ -71,7 +71,7 @@ class Progress(Struct, frozen=True, tag="progress"):
     """How far the work is; shown, not stored."""
 
     done: float  # share of the work, 0 to 1
-    remaining: float  # seconds still expected, at most; 0 if nobody knows
+    remaining: float  # seconds still expected, at most; 0 if unknown
     text: str  # what is going on
 
 

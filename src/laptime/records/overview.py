@@ -227,7 +227,7 @@ class Straggler(Struct, frozen=True, kw_only=True, omit_defaults=True):
     why: str = ""  # what it did meanwhile that others did not, in words; "" unknown
 
 
-# FLOP and bytes are those that the shapes of the inputs tell; the rest is time whose work nobody counted.
+# FLOP and bytes are those that the shapes of the inputs tell; the rest is time whose work was not counted.
 
 OperatorClass = Literal[
     "matmul", "convolution", "convolution backward", "attention", "recurrent", "normalisation", "elementwise",
@@ -286,7 +286,7 @@ class Roofline(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 BoundWord = Literal["compute", "memory", "overhead", "threads", "neither", "unknown"]
 """What takes at least half of the time. neither: nothing does, as far as is known; unknown: too much of the
-time belongs to operators whose work nobody could count, or the ceilings are not known."""
+time belongs to operators whose work could not be counted, or the ceilings are not known."""
 
 
 class ClassBound(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -121,7 +121,7 @@ def hidden(profile: Profile) -> Wait | None:
 
 
 def mistaken(profile: Profile) -> float:
-    """Seconds per step that count as the host's work, and surely are waiting for data."""
+    """Seconds per step that count as the host's work, and certainly are waiting for data."""
     wait = hidden(profile)
     known = wait is not None and wait.names and not host_work(profile, "preprocessing")
     return wait.seconds if wait is not None and known else 0.0

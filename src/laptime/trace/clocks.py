@@ -20,7 +20,7 @@ from laptime.trace.columns import DeviceWork, HostKind, Index, Mask, Trace
 
 TOLERANCE = 100_000
 """ns that clocks of host and device may differ by: what launches and tables of times are off by anyway."""
-AFAR = 100_000_000  # ns after its launch at which the first work of a device surely has begun
+AFAR = 100_000_000  # ns after its launch at which the first work of a device certainly has begun
 SEEN = 0.02
 """Share of a device's work that must begin before its launch: of a long queue most begins late anyway."""
 LONG, FEW = 1_000_000, 0.05

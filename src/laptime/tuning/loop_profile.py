@@ -174,7 +174,7 @@ class LoopProfile:
         return sum(self.shares.get(name, 0.0) for name in names)
 
     def detail(self, name: str, key: str, default: Any) -> Any:
-        """One value of what is in `details` under a name; the default if nobody has looked."""
+        """One value of what is in `details` under a name; the default if it was not looked up."""
         return (self.details.get(name) or {}).get(key, default)
 
     @property

@@ -63,7 +63,7 @@ def work_of_model(device: torch.device, dtype: str, *, size: int | None = None) 
     """The product that shows what a model in this dtype could reach at best here. size: rows of the matrices;
     None finds those whose product takes `_LONG_CALL` seconds.
 
-    Convolutions and products of float32 on CUDA use TF32 if torch is told that they may; the peak is then
+    Convolutions and products of float32 on CUDA use TF32 if torch allows it; the peak is then
     that of TF32, or a healthy model would look faster than its hardware.
     Raises RuntimeError: the device cannot multiply in this dtype, or has no memory for it."""
     dtypes = [dtype]

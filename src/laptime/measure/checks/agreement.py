@@ -32,7 +32,7 @@ _NEXT: dict[Word, str] = {
 
 
 def check(case: Case, environment: Environment, plan: dict[str, Setting]) -> Check | None:
-    """Fail when the errors are not what precision explains, warn when they are near or nothing is told."""
+    """Fail when the errors are not what precision explains, warn when they are near or nothing is known."""
     outputs = case.details.outputs
     stored = (outputs.against_torch if outputs else None, case.details.outputs_compared)
     found = [each for each in stored if each is not None]

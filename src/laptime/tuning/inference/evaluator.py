@@ -195,7 +195,7 @@ class ModelEvaluator(Sides):
                 sides = list[Side]()
                 for each in recipes:
                     sides.append(stack.push(self.side(each)))
-                    if self.device != "cpu":  # one after the other, or nobody could tell whose its memory is
+                    if self.device != "cpu":  # one after the other, or it would be unknown whose memory it is
                         sides[-1].wait()
                 for side in sides:
                     side.wait()

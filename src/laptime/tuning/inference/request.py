@@ -139,7 +139,7 @@ class ModelRequest:
         return self.instances not in ([], [1])
 
     def on(self, device: str, peak: int) -> ModelRequest:
-        """The request once its device is known: numbers of instances that nobody named are powers of two.
+        """The request once its device is known: numbers of instances that are not given are powers of two.
         peak: bytes of a process; there is room for both sides of a race."""
         from laptime.tuning.inference.setups import powers_of_two  # not for `laptime tune --help`
         from laptime.verbs.bench import variants

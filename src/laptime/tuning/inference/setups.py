@@ -35,7 +35,7 @@ FAR, FAR_NOISE = math.log(1.25), 6.0
 """Log of the figure, and standard deviations of a visit, by which one leaves after two visits: its best is
 so far behind the worst of another one."""
 RACED = 8  # instances of a side of a race at most: both sides load at once
-ALIKE = 0.02  # setups that are surely within this share of each other need no more rounds
+ALIKE = 0.02  # setups that are certainly within this share of each other need no more rounds
 
 
 @dataclass(frozen=True, order=True)

@@ -16,7 +16,7 @@ from laptime.tuning.time_accounting import TimeAccounting
 
 
 class TrialFailed(Exception):
-    """A recipe crashed, hung, ran out of memory, recompiled for ever or could not be applied."""
+    """A recipe crashed, hung, ran out of memory, recompiled forever or could not be applied."""
 
     def __init__(self, kind: str, why: str) -> None:
         super().__init__(why)

@@ -29,7 +29,7 @@ from laptime.tuning.search.evaluator import Candidate, Round
 
 LOOKS = (4, 6, 9, 12)
 LONGEST = (4, 6, 9, 12, 18)
-"""The usual looks if there is time; twice as many rounds are taken on a loud machine."""
+"""The usual looks if there is time; twice as many rounds are taken on a noisy machine."""
 FAST_ALPHA = 0.05
 """One-sided chance of error of a race in fast mode; the margin and leave-one-out come on top of it."""
 CERTIFIED_ALPHA = 0.05  # one-sided chance of error of a whole session with --certify
@@ -41,7 +41,7 @@ ENORMOUS = math.log(1.5)
 BEYOND_NOISE = 3.0  # both short cuts also ask for this many standard deviations of a round, in every round
 LOUD = 0.06  # standard deviation of a round from which two dozen rounds are needed to see a few percent
 PEAK_NOISE = 0.005  # standard deviation of the ratio of two peaks, which hardly scatter
-UNUSABLE = 3  # rounds without a value (a peak that nobody knows) after which a race ends
+UNUSABLE = 3  # rounds without a value (a peak that is unknown) after which a race ends
 HOPE = 1.25  # standard errors by which a race may still improve; with less hope of a word it is given up
 
 

@@ -134,7 +134,7 @@ def cpus_of(variant: Variant) -> list[list[int]]:
 def with_instances(request: BenchRequest, planned: Sequence[Variant]) -> tuple[list[Variant], list[Finding]]:
     """Each variant with each number of instances, and a finding on those that there are no CPUs for.
 
-    Threads that nobody set are the usable CPUs, shared out.
+    Threads that are not set are the usable CPUs, shared out.
 
     Raises UsageError: no number of them fits."""
     if not request.instances:

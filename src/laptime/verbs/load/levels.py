@@ -23,8 +23,8 @@ from laptime.records.load import AT_ONCE, Level
 from laptime.verbs.load.request import DURATION, LoadRequest
 
 LEAST_AT_ONCE, MOST_AT_ONCE = 100, 20_000  # requests of the scenario Offline
-CONNECTIONS = 64  # of these are under way at once if nobody says how many: some servers refuse more
-LONGEST = 86400.0  # seconds that so many requests may take if nobody says how long
+CONNECTIONS = 64  # of these are under way at once if no number is given: some servers refuse more
+LONGEST = 86400.0  # seconds that so many requests may take if no time is given
 Planned = tuple[Case, Level, Order]
 
 
@@ -193,8 +193,8 @@ Measure = Callable[[float, float], Case]  # a level of so many requests per seco
 
 
 class Peak(NamedTuple):
-    rate: float | None  # requests per second that surely keep the promise; None if no rate was proven
-    broken: float | None  # the lowest rate that surely breaks it; None if none did
+    rate: float | None  # requests per second that certainly keep the promise; None if no rate was proven
+    broken: float | None  # the lowest rate that certainly breaks it; None if none did
     case: Case | None  # the level of `rate`
     sentence: str  # of the level that decided
     advice: str = ""  # of the check that made the last level invalid, else ""

@@ -17,7 +17,7 @@ from laptime.kit.units import seconds
 from laptime.records.plan import Name, Origin, Save
 
 BUDGET = 240.0  # seconds of sending of a search for the peak
-DURATION = 10.0  # seconds of a level if nobody says how long
+DURATION = 10.0  # seconds of a level if no time is given
 Bodies = Annotated[
     list[str],
     Option("File to send; .jsonl: one line for each request.", "FILE", flags="--body", read=typed.bodies),

@@ -122,7 +122,7 @@ def test_a_name_that_is_taken_is_not_defined_again(
     script: Callable[..., Sources], edited: Callable[..., str]
 ) -> None:
     sources = script(LOADER + "seed = 3\n", ("loader", "DataLoader(ds)", {"detail": "DataLoader"}))
-    with pytest.raises(CannotEdit, match="something else of the name seed"):
+    with pytest.raises(CannotEdit, match="another object named seed"):
         edited(sources, DEFINE)
     assert sources.diff() == ""
 

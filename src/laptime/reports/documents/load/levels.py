@@ -172,9 +172,9 @@ def reasons(run: Run, rows: Sequence[Measured]) -> doc.Section:
 
 
 def _missing(rows: Sequence[Measured]) -> str:
-    """Say why percentiles are not told: of the first such level, and which others are like it.
+    """Say why percentiles are not shown: of the first such level, and which others are like it.
 
-    "" if all are told; a level whose queue grew has none."""
+    "" if all are shown; a level whose queue grew has none."""
     notes = {}
     for each in rows:
         if each.stats is not None and not each.grows:
