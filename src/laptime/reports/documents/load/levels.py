@@ -94,7 +94,7 @@ _ENDED = {
 
 
 def _of(cell: Callable[[LevelStats], doc.Cell]) -> Callable[[Measured], doc.Cell]:
-    """Return the cell of the numbers, `-` without any."""
+    """Return a function that makes the cell of a level's numbers, `-` without any."""
     return lambda each: cell(each.stats) if each.stats else doc.Cell("-")
 
 
