@@ -42,12 +42,12 @@ COLUMNS = (
 HEADER = """# 16 cores at OCI and at AWS
 
 **On the same silicon with the same memory, an hour of 16 cores at AWS costs {same} as much as at OCI;
-what a model costs, only a measurement on both says.**
+only a measurement on both shows what a model costs.**
 
 An article compared the monthly bill of "16 cores, 32 GB" at both: 588 USD against 1,153 USD. This page
-does it again from list prices whose day and source stand in
+repeats it from list prices whose day and source are in
 [machines.csv](../src/laptime/data/machines.csv) and
-[flex_shapes.csv](../src/laptime/data/flex_shapes.csv), and says what the two numbers were. `make docs`
+[flex_shapes.csv](../src/laptime/data/flex_shapes.csv), and explains the two numbers. `make docs`
 writes it; `python scripts/oci_aws.py --check` fails if it no longer agrees with the tables.
 
 ## What 588 and 1,153 were
@@ -56,39 +56,39 @@ writes it; `python scripts/oci_aws.py --check` fails if it no longer agrees with
 BETWEEN = """
 So 588 USD is not the bill of 32 GB, which is {small} USD for a month of 730 h: it is, to the dollar,
 that of 256 GB, the shape's default of 16 GB an OCPU, for 750 h. 1,153 USD is within 0.1 % that of an
-m5.8xlarge, which has 32 **vCPUs** and 128 GB, for the same 750 h. Where the article took them from was
-not found; this is a reconstruction from prices that fit. Three things were mixed up:
+m5.8xlarge, which has 32 **vCPUs** and 128 GB, for the same 750 h. The article's source was not found;
+this is a reconstruction from prices that fit. The article mixed up three things:
 
-- **OCPU, vCPU, core.** An OCPU of an x86 shape is a physical core with both of its threads, so 2 vCPUs;
-  of Arm it is one core (A1) or two (A2, A4), each one vCPU. A vCPU of AWS is a thread, but a whole core
-  of Graviton and of the AMD families 7a and 8a. 16 OCPUs are to be compared with 32 vCPUs of m5, and
-  with 16 of c8a.
+- **OCPU, vCPU, core.** An OCPU of an x86 shape is a physical core with both of its threads, so 2
+  vCPUs; on Arm it is one core (A1) or two (A2, A4), each one vCPU. A vCPU of AWS is a thread, but on
+  Graviton and on the AMD families 7a and 8a a whole core. Compare 16 OCPUs with 32 vCPUs of m5, and with 16
+  of c8a.
 - **Memory.** 256 GB of one against 128 GB of the other, and 32 GB in the text.
 - **Hours.** 730 h are a month (8,760 / 12); 750 are not.
 
 ## The same 16 cores
 
-List prices on demand, each as old as the day beside it; behind the last day a price is beyond its age
-(180 days) and has to be looked up again. TFLOP/s are what the cores cannot exceed, so the price of a
-TFLOP-hour is a lower bound, not a measurement.
+These are list prices on demand, each as old as the day beside it; after the last day a price is too old (180
+days) and must be looked up again. The cores cannot exceed the TFLOP/s, so the price of a TFLOP-hour is a
+lower bound, not a measurement.
 """
 
 FOOTER = """
 On the same silicon, with the same memory, an hour at AWS costs {same} as much as at OCI. That is the
-price of an hour, **not of a model**: in bfloat16 the AMX cores of c7i have on paper far more FLOPs for a
-dollar than any shape of OCI in the table, none of which has AMX. Which of the two holds for a model,
-only a measurement says.
+price of an hour, **not of a model**: in bfloat16 the AMX cores of c7i have in theory far more FLOPs for a
+dollar than any shape of OCI in the table, none of which has AMX. Only a measurement shows which of the two
+holds for a model.
 
 ## One model on one core
 
 ResNet-50 (torchvision, float32, calls of one image, one thread) on a virtual CPU of an AMD EPYC of family
 25, model 17 (Zen 4): 8.5 [8.4, 8.7] images/s, `laptime bench torchvision:resnet50 --threads 1 --budget 60s`,
 2026-11-26. The run was `noisy`: other programs used the machine, and the 71 % of the calls that they or the
-hypervisor hit are left out. At which cloud the guest runs is not known; the table prices its core as if it
+hypervisor hit are left out. The guest's cloud is not known; the table prices its core as if it
 were one of these:
 
 {core}
-Both are whole cores of Zen 4; clock, memory and neighbours differ, and only a run on each says by how much.
+Both are whole cores of Zen 4; clock, memory and neighbours differ, and only a run on each shows by how much.
 
 ## Do it with your model
 
@@ -98,8 +98,8 @@ On each machine:
 laptime bench torchvision:resnet50 --threads 1,2,4,8,16,32 --instances 1,2,4,8 --name e3
 ```
 
-which ends in a table of cores; and where the run files of all (`.laptime/runs/MONTH/ID.json`) were
-brought together:
+which ends in a table of cores; then, with the run files of all machines (`.laptime/runs/MONTH/ID.json`)
+in one place:
 
 ```sh
 E3=oci:VM.Standard.E3.Flex:16:32

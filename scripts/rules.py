@@ -15,35 +15,35 @@ from laptime.testing.rules import section
 
 HEADER = """# Rules
 
-Every diagnosis that `laptime trace` and `laptime profile` can make: what it means, when it misleads, where
-its thresholds come from, and what it says of a made-up profile with this fault. Written by `make docs` from
-the code.
+This page lists every diagnosis that `laptime trace` and `laptime profile` can make: its meaning, when it
+misleads, the sources of its thresholds, and its finding on a made-up profile with this fault. `make docs`
+writes the page from the code.
 
-A rule speaks only where what it needs to know of the program holds (`NEEDS` in its file, listed under it).
-Under "Silent" are the cases nearest to its fault in which it says nothing, each of them a test
-(`tests/unit/rules/test_silence.py`). No rule promises a gain in a file that lost events or has no device.
-A finding's gain is an upper bound per step of what its change can reach, computed from measured times; its
-evidence says how (`gain_is`). Time that two findings speak of is promised once (`gain_alone_s` in the
-evidence is what the finding would promise by itself), so all gains together are never more than the step.
-Severity is `problem` from 20 % of the step, `advice` from 2 %, else `info`; a single step, or a fault on
-the device while something else limits the step, is at most `advice`.
+A rule speaks only if its needed facts about the program hold (`NEEDS` in its file, listed under it).
+"Silent" lists the cases nearest to its fault in which it says nothing, each of them a test
+(`tests/unit/rules/test_silence.py`). No rule promises a gain in a file that lost events or has no device. A
+finding's gain is an upper bound per step of what its change can reach, computed from measured times; its
+evidence says how (`gain_is`). Time that two findings share is promised once (`gain_alone_s` in the evidence
+is the gain of the finding by itself), so all gains together are never more than the step. Severity is
+`problem` from 20 % of the step on, `advice` from 2 % on, else `info`; a single step, or a fault on the
+device while something else limits the step, is at most `advice`.
 
 ## Would an expert sign it?
 
-Beside each trace in `tests/advice` stands what a performance engineer says of it: the words that are right
-for the verdict, the causes that must be named, what else may be said, what may come first, what must not be
-said at all (`tests/advice/expert.toml`). A finding counts as signed only if the expert would give it; one
-whose words are wrong does not. Traces are those of others, our example scripts profiled on two shared
-cores, and recordings made by hand in the shape of a profiler's files (`tests/fixtures/kineto.py`): the
-shapes of traces that laptime once advised wrongly, planted causes. Written by `scripts/advice.py`; a test
-keeps the bars (95 %, 90 %, 90 %, 95 %).
+Each trace in `tests/advice` comes with the judgement of a performance engineer: the right words for the
+verdict, the causes that must be named, other findings that are acceptable, findings that may come first, and
+findings that must not be given (`tests/advice/expert.toml`). A finding counts as signed only if the expert
+would give it; one with wrong words does not count. Traces are those of others, our example scripts profiled
+on two shared cores, and recordings made by hand in the shape of a profiler's files
+(`tests/fixtures/kineto.py`): the shapes of traces that laptime once advised wrongly, planted causes.
+`scripts/advice.py` writes the table; a test keeps the minimums (95 %, 90 %, 90 %, 95 %).
 
 The rules were repaired with these traces in view (before, they had 59 %, 70 %, 66 % and 91 % here), and the
-entries of the profiled scripts were written after their findings had been read: the table says that the
-rules hold, not how they do on others. Nine recordings written when the rules were done tell more: at first
-sight 8 of 8 findings were signed, 6 of 7 causes named, 8 of 9 first findings and 8 of 9 verdicts right;
-they are now among those made by hand. The last finding that an expert did not sign, a reorder of 2 %, went
-when that rule's threshold was raised to 5 %.
+entries of the profiled scripts were written after their findings had been read: the table shows that the
+rules hold here, not how they do on other traces. Nine recordings written when the rules were done show more:
+at first sight 8 of 8 findings were signed, 6 of 7 causes named, 8 of 9 first findings and 8 of 9 verdicts
+right; they are now among those made by hand. The last finding that an expert did not sign, a reorder of 2 %,
+went when that rule's threshold was raised to 5 %.
 
 """
 ADVICE = ("<!-- scripts/advice.py writes from here -->", "<!-- to here -->")

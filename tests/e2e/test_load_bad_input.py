@@ -82,7 +82,7 @@ def test_what_was_measured_is_kept_where_the_server_dies() -> None:
     ("answer", "outcome", "said"),
     [
         (Answer(usage=False), "fail", "no usage for 4 of 8 answers"),
-        (Answer(usage_error=5), "fail", "at most 8 were asked for"),
+        (Answer(usage_error=5), "fail", "at most 8 were requested"),
         (Answer(usage_error=-5), "fail", "chunks held text"),
         (Answer(output=3), "warn", "50 % of the answers are shorter"),
     ],

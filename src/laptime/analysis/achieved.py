@@ -1,4 +1,4 @@
-"""What a program makes of its device: FLOP/s, per core, as a share of the measured peak; tokens and bytes of
+"""A program's use of its device: FLOP/s, per core, as a share of the measured peak; tokens and bytes of
 a language model.
 
 A step of decoding reads every weight and the whole cache for one token of each sequence, so that memory, not
@@ -43,7 +43,7 @@ class Peak(NamedTuple):
 
 
 def measured_peak(case: Case, constants: Constants = TODAY) -> Peak | None:
-    """The peak of this case's device beside its samples; None where nobody measured any."""
+    """The peak of this case's device beside its samples; None if none was measured."""
     series = case.find(TAG)
     if series is None or not series.samples:
         is_known = bool(case.details.peak and case.details.peak.flops)
@@ -67,7 +67,7 @@ def measured_peak(case: Case, constants: Constants = TODAY) -> Peak | None:
 
 
 def token_rate(case: Case, rate: Stat | None) -> list[Stat]:
-    """What there is to say of a language model's case; nothing of others. rate: items per second."""
+    """Return the rates of a language model's case; empty for other cases. rate: items per second."""
     llm = case.details.known_model.llm
     if llm is None or rate is None or rate.value is None:
         return []
@@ -110,7 +110,7 @@ def achieved(case: Case, flops: Stat | None, rate: Stat | None, constants: Const
 
 
 def _share(case: Case, rate: Stat, peak: Peak) -> Stat:
-    """Achieved FLOP/s over the measured peak, with both intervals; no value where it would mislead."""
+    """Achieved FLOP/s over the measured peak, with both intervals; no value if it would mislead."""
     share = rate.scaled("flops/share_of_peak", "share of peak", 1.0, unit="ratio")
     if peak.quantity is None or rate.quantity is None:
         return share.without(peak.why_not)

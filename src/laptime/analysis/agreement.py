@@ -14,11 +14,11 @@ what the precision explains. Both are pure: a stored measurement can be judged a
 
     small     rms error of a column of small numbers, scores beside boxes, over that column's own rms
 
-Cosine and top-1 agreement are told and decide nothing: of one number the cosine is 1 or -1 whatever it is, a
+Cosine and top-1 agreement are shown and decide nothing: of one number the cosine is 1 or -1 whatever it is, a
 factor does not show in it, and near ties of an untrained classifier change places without an error.
 
 Of whole numbers (labels, ranks, places) `rms` is the share that differs. One that is the place of a value in
-another output may differ where the values tie; of all others a percent may, in lower precision.
+another output may differ if the values tie; of all others a percent may, in lower precision.
 
 Lies when: an error shows on other inputs only."""
 
@@ -39,7 +39,7 @@ Word = Literal["same", "close", "different", "unknown"]
 
 
 class Limit(NamedTuple):
-    """What rounding explains: largest `rms`, `largest` and distance of `gain` from 1."""
+    """The errors that rounding explains: largest `rms`, `largest` and distance of `gain` from 1."""
 
     rms: float
     largest: float
@@ -61,15 +61,15 @@ FOLLOWS = 0.5
 FLIPPED = 0.01
 """Share of whole numbers that may differ in lower precision, and where rounding is known to flip some."""
 SMALL, COLUMNS, FILLED, FEW = 1 / 30, 128, 8, 4
-"""A column of numbers below this share of its tensor's is looked at for itself, where a tensor has no more
+"""A column of numbers below this share of its tensor's is looked at for itself, if a tensor has no more
 columns, and a column at least so many numbers. Of fewer whole numbers all may be wrong by chance."""
-ASKS = "whether that matters, a metric says (--metric)"
+ASKS = "a metric shows whether that matters (--metric)"
 OF_SMALL = 10.0  # times the limit that errors of a small column may be, up to FOLLOWS: zeros would do as well
 QUANTIZED = 0.1  # share of a model's tensors; a single table of bytes makes none
 
 
 class Call(NamedTuple):
-    """What both made of the same inputs: `batch` items."""
+    """The outputs of both implementations for the same inputs: `batch` items."""
 
     ours: Arrays
     reference: Arrays
@@ -110,7 +110,7 @@ def measured(
 
 
 def judged(agreement: Agreement, dtype: str) -> Judgement:
-    """What the errors mean for an implementation in this precision; the coarser of both sides' counts.
+    """Judge the errors of an implementation in this precision, the coarser of both sides' counts.
 
     `same`: no more than its rounding explains. `close`: than that of the next coarser precision. `different`:
     more. `unknown`: the outputs hardly depend on the inputs, so nothing can be told; or, with a `share` above
@@ -127,7 +127,7 @@ def judged(agreement: Agreement, dtype: str) -> Judgement:
 
     def share(error: OutputError) -> tuple[float, float]:
         granted = min(GRANTED * error.rounding, coarser.rms) if is_own else 0.0
-        own = LIMITS[order[at]]  # wider where rounding is known to do as much as `granted`
+        own = LIMITS[order[at]]  # wider if rounding is known to do as much as `granted`
         limit = Limit(max(own.rms, granted), max(own.largest, 10 * granted), max(own.gain, granted))
         if error.exact:
             flipped = error.rms / (FLIPPED if is_low else min(limit.rms, FLIPPED))
@@ -187,7 +187,7 @@ Column = Sequence[tuple[Array, Array, int]]  # of one output tensor: ours, the r
 
 
 def _error(at: int, column: Column, rounding: float, others: Sequence[Column] = ()) -> OutputError:
-    """Of one output tensor over all calls. others: the other tensors, whose values whole numbers may be
+    """Compare an output tensor over all calls. others: the other tensors, whose values whole numbers may be
     places of."""
     exact = all(other.dtype.kind in "biu" for _, other, _ in column)
     places = [place for place, (one, _, _) in enumerate(column) if one.size]
@@ -233,7 +233,7 @@ def _error(at: int, column: Column, rounding: float, others: Sequence[Column] = 
 
 
 def _tied(labels: tuple[Array, Array, int], values: tuple[Array, Array, int]) -> Array | None:
-    """None where the labels are no places of these values: of the largest, of all in falling order."""
+    """None if the labels are no places of these values: of the largest, of all in falling order."""
     (ours, theirs, _), (mine, reference, _) = labels, values
     if reference.dtype.kind != "f" or mine.shape != reference.shape or not reference.size:
         return None
@@ -254,7 +254,7 @@ def _tied(labels: tuple[Array, Array, int], values: tuple[Array, Array, int]) ->
 
 
 def _small(column: Column, scale: float) -> float:
-    """Largest RMS error of a column of small numbers over its own RMS; 0 where there is none.
+    """Largest RMS error of a column of small numbers over its own RMS; 0 if there is none.
 
     A column: one place along a dimension other than the first. Shares of one whole (a softmax) are none."""
     shapes = {other.shape[1:] for _, other, _ in column}
@@ -278,7 +278,7 @@ def _small(column: Column, scale: float) -> float:
 
 
 def _flat(array: Array) -> Array:
-    """As one vector of floats; complex numbers as two each."""
+    """Return one vector of floats; complex numbers as two each."""
     values = np.ascontiguousarray(array)
     return np.asarray(values.view(values.real.dtype), np.float64).ravel()
 
@@ -291,7 +291,7 @@ def _difference(one: Array, other: Array) -> Array:
 
 
 def _rms(values: Array) -> float:
-    """Infinite where an element is."""
+    """Infinite if an element is."""
     return float(np.sqrt(np.mean(np.square(values)))) if values.size else 0.0
 
 
@@ -300,7 +300,7 @@ def _finite(values: Array) -> Array:
 
 
 def _spread(column: Column, scale: float, *, exact: bool) -> float | None:
-    """How far the reference's outputs for different inputs, and different items, are apart at most."""
+    """Return how far the reference's outputs for different inputs, and different items, are apart at most."""
     by_shape: dict[tuple[int, ...], list[Array]] = {}
     for _, other, batch in column:
         has_items = other.ndim > 0 and other.shape[0] == batch and batch > 1
@@ -314,7 +314,7 @@ def _spread(column: Column, scale: float, *, exact: bool) -> float | None:
 
 
 def _overlaps(column: Column) -> Iterator[Array]:
-    """Differences of outputs whose shapes depend on the inputs, where both have elements."""
+    """Differences of outputs whose shapes depend on the inputs, if both have elements."""
     for (_, one, batch), (_, other, size) in pairwise(column):
         if one.ndim != other.ndim or batch != size:
             continue
@@ -324,7 +324,7 @@ def _overlaps(column: Column) -> Iterator[Array]:
 
 
 def _cosine(one: Array, other: Array) -> float:
-    """1 for equal vectors, zero ones among them; 0 where one of them is zero or not finite."""
+    """1 for equal vectors, zero ones among them; 0 if one of them is zero or not finite."""
     if np.array_equal(one, other, equal_nan=True):
         return 1.0
     with np.errstate(all="ignore"):
@@ -335,6 +335,6 @@ def _cosine(one: Array, other: Array) -> float:
 def precision_of(dtype: str, held: Mapping[str, int]) -> str:
     """The precision of a model that is said to run in `dtype` and holds so many tensors by dtype.
 
-    Where a tenth of them has 8 bits it is a quantized one, whatever scales and biases are."""
+    If a tenth of them has 8 bits it is a quantized one, whatever scales and biases are."""
     few_bits = sum(held.get(name, 0) for name in ("int8", "uint8", "int4", "uint4"))
     return "int8" if few_bits > QUANTIZED * sum(held.values()) else dtype

@@ -2,10 +2,10 @@
 
     same architecture   one target run by several backends, or targets whose names differ in spelling only
     one file            the same bytes are the same model, whatever each framework makes of them and counts
-    parameters          trainable ones where both tell them, else all; running statistics are counted as
+    parameters          trainable ones if both tell them, else all; running statistics are counted as
                         parameters by some frameworks and not by others, so either sum may agree
     FLOPs               per item; frameworks count differently (elementwise operations or products only), so
-                        they agree within 5 %, and the counters are named where they do not
+                        they agree within 5 %, and the counters are named if they do not
 
 Lies when: two models of one name differ in what neither number shows (strides, activations, epsilon)."""
 
@@ -23,7 +23,7 @@ TOLERANCE = 0.05  # relative difference of FLOPs that counters of two frameworks
 
 
 class Size(NamedTuple):
-    """What is known of a model's size. None where the backend does not tell."""
+    """The known size of a model. None if the backend does not report it."""
 
     # trainable, every: parameters
     trainable: float | None
@@ -32,7 +32,7 @@ class Size(NamedTuple):
     flops: float | None  # of one item
     counter: str  # what counted them
     at_least: bool = False  # not all of them could be counted
-    file: str = ""  # hash of the model's file; "" where it is made by code
+    file: str = ""  # hash of the model's file; "" if it is made by code
 
 
 def plain(name: str) -> str:
@@ -47,7 +47,7 @@ def architecture(target: str) -> str:
 
 
 def work_of(case: Case) -> tuple[object, ...]:
-    """What a call of a language model does: where this differs the work does, and no case is faster."""
+    """Return the axes that set a language model's work; a case with other work is never faster."""
     return tuple(case.axes.get(name) for name in ("phase", "prompt", "output"))
 
 
@@ -70,7 +70,7 @@ def backend_of(case: Case) -> str:
 
 
 def _size(cases: list[Case]) -> Size | None:
-    """Of the first case that has one."""
+    """Return the size of the first case that has one."""
     for case in cases:
         values = {series.metric.tag: series.samples[0] for series in case.series if series.samples}
         every, flops = values.get("params/all"), values.get("flops")

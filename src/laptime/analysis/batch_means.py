@@ -27,7 +27,7 @@ def batch_means(values: Floats) -> Floats | None:
         if size < 2:
             continue
         means = values[len(values) - size * count :].reshape(count, size).mean(axis=1)
-        # Correlation of each mean with the next; 0 where they do not differ.
+        # Correlation of each mean with the next; 0 if they do not differ.
         centred = means - means.mean()
         variance = float(centred @ centred)
         correlation = float(centred[1:] @ centred[:-1]) / variance if variance > 0 else 0.0
@@ -37,7 +37,7 @@ def batch_means(values: Floats) -> Floats | None:
 
 
 def mean_interval(values: Floats, level: float = LEVEL) -> tuple[float, float] | None:
-    """Interval of the mean; None where there are too few values. The wider of batch means and what the
+    """Interval of the mean; None if there are too few values. The wider of batch means and what the
     values' correlation tells."""
     means = batch_means(values)
     if means is None:
@@ -73,7 +73,7 @@ def worth(values: Floats, q: float) -> float:
 
 
 def quantile_interval(values: Floats, q: float, level: float = LEVEL) -> tuple[float, float] | None:
-    """Interval of the q-quantile; None where these values cannot support one. Infinite ones are failures."""
+    """Interval of the q-quantile; None if these values cannot support one. Infinite ones are failures."""
     if not len(values):
         return None
     known = worth(values, q)
@@ -95,7 +95,7 @@ def needed(q: float, alone: float, level: float = LEVEL) -> int:
 def upwards(value: float, ends: tuple[float, float], alone: float, n: int) -> tuple[float, float]:
     """An interval with its upper end further up, for times in a queue.
 
-    What a queue does rarely and for long is missing where few busy spells were seen, and then the requests
+    What a queue does rarely and for long is missing if few busy spells were seen, and then the requests
     look more alone than they are: every interval that misses is too low (21 queues of 10 to 240 s, measured).
 
     value: inside the interval. alone: share of the `n` values that are worth as independent ones."""

@@ -1,7 +1,7 @@
-"""What bounds a call of a model: its time split into what the ceilings ask for, and what else is known.
+"""The bounds of a model's call: its time, split into what the ceilings require and what else is known.
 
-    compute    max over rows of FLOP / peak, where that is the nearer ceiling
-    memory     bytes / bandwidth, where that is
+    compute    max over rows of FLOP / peak, if that is the nearer ceiling
+    memory     bytes / bandwidth, if that is
     overhead   time outside of operators; of operators that take less than SMALL, what no ceiling asks for
     threads    what cores that do not work could have saved at most: (1 - working / cores) of the call,
                taken from what is not explained yet
@@ -45,16 +45,16 @@ class Recorded(NamedTuple):
     rows: Sequence[Work]
     calls: int  # recorded
     seconds: float  # of one recorded call
-    threads: int = 0  # of the runtime; 0 where it is not known
-    # cores that worked on average in calls that were not recorded; None where it was not measured
+    threads: int = 0  # of the runtime; 0 if it is not known
+    # cores that worked on average in calls that were not recorded; None if it was not measured
     busy: float | None = None
     recorder: str = ""  # what recorded them, in words
 
 
 def bounds(recorded: Recorded, call: float, cores: float, ceilings: Ceilings | None) -> CallBounds:
-    """What bounds a call.
+    """Find the bounds of a call.
     recorded: at least one call. call: seconds of one that is not recorded, above 0. cores: that may be used.
-    ceilings: of all these cores; None where they are not known."""
+    ceilings: of all these cores; None if they are not known."""
     number = recorded.calls
     rows = [
         structs.replace(
@@ -67,8 +67,8 @@ def bounds(recorded: Recorded, call: float, cores: float, ceilings: Ceilings | N
         )
         for row in recorded.rows
     ]
-    # What the recorded operators are a share of: the recorded call, where it is no slower than the other.
-    # Where it is, recording took the difference, first of all outside of operators, which may overlap.
+    # What the recorded operators are a share of: the recorded call, if it is no slower than the other.
+    # If it is, recording took the difference, first of all outside of operators, which may overlap.
     base = max(sum(row.total_ns for row in rows) / 1e9, min(recorded.seconds, call))
     by_kind = defaultdict[OperatorClass, list[Work]](list)
     for row in rows:
@@ -127,7 +127,7 @@ def _of_class(
 
 
 def _least(row: Work, ceilings: Ceilings | None) -> tuple[BoundWord | None, float]:
-    """The nearer ceiling, and the seconds that it asks for, at most those of the row; None where that is not
+    """The nearer ceiling, and the seconds that it asks for, at most those of the row; None if that is not
     known.
 
     A ceiling that the row is far above does not hold for it, and the other one is asked."""
@@ -158,7 +158,7 @@ def _with_threads(parts: Mapping[str, float], idle: float) -> dict[str, float]:
 
 
 def _word(reasons: Mapping[str, float], uncounted: float) -> BoundWord:
-    """What has half of the time; unknown where uncounted time could make it so."""
+    """Return the reason that has half of the time; unknown if uncounted time could make it another."""
     largest = max(_NAMES, key=lambda name: reasons[name])
     if reasons[largest] >= HALF:
         return largest

@@ -5,7 +5,7 @@ undecided, and a regression must also be worse at 99 %.
 
 The unit of a change is the ratio of the two numbers, turned so that above 1 is worse. Its error comes from
 both intervals, and for what varies from run to run from the spread between runs, too. A number that is
-counted or measured once (a peak of memory, parameters, FLOPs) is taken as it is. Wrong where such a number
+counted or measured once (a peak of memory, parameters, FLOPs) is taken as it is. Wrong if such a number
 varies by itself."""
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def named(case: Case, name: str) -> Stat | None:
 
 
 def names(case: Case) -> list[str]:
-    """What a limit can name."""
+    """Return the names that a limit can use."""
     return ["latency", "throughput", *summarize(case)]
 
 
@@ -74,7 +74,7 @@ def judge(case: Case, stat: Stat, kind: Literal["max", "min"], limit: str | floa
 
 
 def doubt(case: Case, stat: Stat) -> str:
-    """Why nothing may be said of a number; "" when something may."""
+    """Say why nothing may be said of a number; "" when something may."""
     if case.trust == "invalid":
         bad = [check.sentence for check in case.checks if check.outcome == "fail"]
         return f"the number is invalid: {bad[0]}" if bad else "the number is invalid"
@@ -88,7 +88,7 @@ def regression(comparison: Comparison, tolerance: str | float = TOLERANCE, *, of
 
     Args:
         tolerance: a share, `5%` or 0.05.
-        of: how the sentence begins where the comparison is not one of times: `peak 2, was 1: now over then`.
+        of: how the sentence begins if the comparison is not one of times: `peak 2, was 1: now over then`.
 
     Broken needs more than the interval beyond the limit: the comparison must have said `slower`, at its own,
     stricter level.
@@ -149,7 +149,7 @@ def metric_change(
 ) -> Verdict:
     """Whether a metric of the candidate is worse than the baseline's by no more than the tolerance.
     name: as `budgets.named` takes it; the candidate has it, and it is known which direction is better.
-    between: how far two runs of one program lie apart; none of it where both sides are of one run."""
+    between: how far two runs of one program lie apart; none of it if both sides are of one run."""
     now, before = named(candidate, name), named(baseline, name)
     assert now is not None, name
     theirs = _why_not(baseline, before) if before else ""
@@ -178,7 +178,7 @@ def metric_change(
 
 
 def _why_not(case: Case, stat: Stat) -> str:
-    """Why a number can be no side of a ratio; "" when it can."""
+    """Say why a number can be no side of a ratio; "" when it can."""
     if why := doubt(case, stat):
         return why
     return "" if stat.value and stat.value > 0 else "it has no ratio: it is not above zero"

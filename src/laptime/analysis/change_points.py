@@ -13,7 +13,7 @@
    share alpha by Holm's procedure (`holm`).
 5. Changes smaller than the margin are left out.
 6. More than LONGEST runs are searched twice, each at half the level: all of them as means of groups of
-   neighbours, which are exchangeable where runs are, and the newest LONGEST one by one. What lasted less than
+   neighbours, which are exchangeable if runs are, and the newest LONGEST one by one. What lasted less than
    three groups and is older than those is not found.
 
 Lies when: neighbouring runs resemble each other for reasons outside the program (a shared machine that is
@@ -57,7 +57,7 @@ class ChangePoint(NamedTuple):
 
     at: int  # index of the first value of the new level
     ratio: float  # new level over old level
-    # 95 % interval of that, Welch's t on the logarithms; None where a level does not vary
+    # 95 % interval of that, Welch's t on the logarithms; None if a level does not vary
     ci95: tuple[float, float] | None
     p: float  # of the search that found it, within its part
 
@@ -67,7 +67,7 @@ def changes(
 ) -> list[list[ChangePoint]]:
     """The changes of level in each of several histories, oldest first.
     histories: positive numbers, one a run, in the order of time. level: chance of naming any change in any of
-    them where there is none. margin: changes smaller than this share are left out."""
+    them if there is none. margin: changes smaller than this share are left out."""
     logs = [np.log(np.asarray(values, dtype=float)) for values in histories]
     # Too short ones are not asked, and cost the others nothing.
     long_enough = [at for at, history in enumerate(logs) if len(history) >= FEWEST]
@@ -96,7 +96,7 @@ def _searched(logs: Floats, first: tuple[int, float], level: float) -> dict[int,
 
 
 def holm(p_values: Sequence[float], level: float = LEVEL) -> list[float]:
-    """The level at which each of several histories may be searched; 0 where nothing may be said.
+    """The level at which each of several histories may be searched; 0 if nothing may be said.
 
     Holm 1979: the smallest p-value is held against level / k, the next against level / (k - 1), until one
     fails; it and all after it are out."""
@@ -110,7 +110,7 @@ def holm(p_values: Sequence[float], level: float = LEVEL) -> list[float]:
 
 
 def _best(logs: Floats, level: float) -> tuple[int, float]:
-    """The best split and its p-value, of all runs or, where there are many, of groups and of the newest."""
+    """The best split and its p-value, of all runs or, if there are many, of groups and of the newest."""
     if len(logs) <= LONGEST:
         return _best_of_all(logs, level)
     size = -(-len(logs) // LONGEST)
@@ -228,7 +228,7 @@ def _described(logs: Floats, p_values: dict[int, float], margin: float) -> list[
 
 
 def _interval(after: Floats, before: Floats) -> tuple[float, float] | None:
-    """Of exp(mean after - mean before): Welch 1947."""
+    """Return the interval of exp(mean after - mean before): Welch 1947."""
     parts = [float(part.var(ddof=1)) / len(part) for part in (after, before)]
     if not all(parts):
         return None

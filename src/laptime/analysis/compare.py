@@ -105,7 +105,7 @@ def judge(measured: Effect, margin: float = MARGIN) -> tuple[Word, tuple[float, 
 def compare(
     baseline: Case, candidate: Case, *, regime: str = COMPARISON_ORDER[0], margin: float = MARGIN
 ) -> Comparison | None:
-    """Compare two interleaved cases; times are taken per item where batch sizes or instances differ.
+    """Compare two interleaved cases; times are taken per item if batch sizes or instances differ.
 
     Returns None when a side has no samples in this regime or too few rounds are shared."""
     left, right = baseline.find("latency", regime), candidate.find("latency", regime)
@@ -145,13 +145,13 @@ def described(
 
 
 def needs_more(measured: Effect, margin: float = MARGIN) -> str:
-    """Why an effect is unclear whose 95 % interval lies beyond the margin; "" where that does not."""
+    """Say why an effect is unclear though its 95 % interval lies beyond the margin; "" if it does not."""
     low, high = measured.ci95
     if low <= 1 + margin and high >= 1 / (1 + margin):
         return ""
     sure = (1 - DECISION_LEVEL) / 2
     low, high = math.exp(-measured.upper(sure)), math.exp(-measured.lower(sure))
-    return f"a word needs {DECISION_LEVEL:.0%}, where it is [{_ratio(low)}, {_ratio(high)}]"
+    return f"a word needs {DECISION_LEVEL:.0%}, at which the interval is [{_ratio(low)}, {_ratio(high)}]"
 
 
 def compare_in_shared_regime(baseline: Case, candidate: Case) -> Comparison | None:
@@ -161,7 +161,7 @@ def compare_in_shared_regime(baseline: Case, candidate: Case) -> Comparison | No
 
 
 def sentence(word: Word, speedup: float, ci95: tuple[float, float], margin: float) -> str:
-    """What the user reads: the factor by which it is faster or slower, with its interval."""
+    """Return the sentence for the user: the factor by which it is faster or slower, with its interval."""
     low, high = ci95
     if word == "same":
         return f"same: within {margin:.0%} (ratio {speedup:.3f} [{low:.3f}, {high:.3f}])"
@@ -172,5 +172,5 @@ def sentence(word: Word, speedup: float, ci95: tuple[float, float], margin: floa
 
 
 def _ratio(value: float) -> str:
-    """Two decimals; fewer from ten on, where they say nothing."""
+    """Two decimals; fewer from ten on, if they say nothing."""
     return f"{value:,.{2 if value < 10 else 1 if value < 100 else 0}f}"

@@ -19,7 +19,7 @@ Basis = Literal["undisturbed", "few", "settled", "all"]
 
 
 class Evidence(NamedTuple):
-    """What one series supports."""
+    """The samples of one series that statistics use, and why these."""
 
     values: Floats  # samples the statistics use, shape (m,)
     positions: NDArray[np.intp]  # their places in the series
@@ -79,13 +79,13 @@ SLOW_RUN = 0.2
 
 
 def best_of_ruler(case: Case) -> float | None:
-    """Seconds of the known work at its best beside this case; None where no ruler was read."""
+    """Seconds of the known work at its best beside this case; None if no ruler was read."""
     columns = [series.samples for series in case.series if series.metric.tag == "disturbance/ruler"]
     return min((quantile(np.asarray(samples), BEST) for samples in columns if samples), default=None)
 
 
 def slowdown(case: Case, series: Series) -> Floats:
-    """How many times as long as at its best known work took beside each sample, shape (n,)."""
+    """Return how many times as long as at its best known work took beside each sample, shape (n,)."""
     ruler, best = case.find("disturbance/ruler", series.regime), best_of_ruler(case)
     if ruler is None or best is None or len(ruler.samples) != len(series.samples):
         return np.ones(len(series.samples))
@@ -99,7 +99,7 @@ def lost_time(case: Case, series: Series) -> Floats:
 
     What was waited, stolen or throttled adds to a sample; no more than its CPU time, spread over all CPUs,
     leaves: waiting is a sum over threads. A slower CPU lengthens the rest by as much as known arithmetic, or
-    less: by nothing where a program waits for memory."""
+    less: by nothing if a program waits for memory."""
     seconds = np.asarray(series.samples, dtype=float)
 
     def column(name: str) -> Floats:
@@ -127,7 +127,7 @@ def unexplained(case: Case, series: Series) -> float:
 
 
 def lost_share(case: Case, series: Series, evidence: Evidence) -> float:
-    """Share of its time that the usual disturbed sample of a statistic lost; 0 where none had to be used."""
+    """Share of its time that the usual disturbed sample of a statistic lost; 0 if none had to be used."""
     label = np.asarray(series.label or [0] * len(series.samples), dtype=int)[evidence.positions]
     hit = (label & int(DISTURBED)) != 0
     if not hit.any():

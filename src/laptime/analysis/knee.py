@@ -32,15 +32,15 @@ class Knee(NamedTuple):
     """Result."""
 
     batch: int | None  # the knee; None while several sizes may be it
-    candidates: list[int]  # sizes that may be it, ascending; the knee alone where it is proven
-    is_rising: bool  # the largest size surely gives more than the one below it, by more than 1 %
+    candidates: list[int]  # sizes that may be it, ascending; the knee alone if it is proven
+    is_rising: bool  # the largest size certainly gives more than the one below it, by more than 1 %
 
 
 def find_knee(cases: list[Case], regimes: Sequence[str]) -> Knee:
     """The knee of cases that differ in their batch size alone.
     cases: at least two. regimes: in which throughput means the same; of each pair the one counts that knows
     it best."""
-    # Bounds of the first size's throughput over the second's; from 0 to inf where evidence is thin.
+    # Bounds of the first size's throughput over the second's; from 0 to inf if evidence is thin.
     ratios: dict[tuple[int, int], Bounds] = {}
     for one, other in combinations(cases, 2):
         bounds = [_ratio(one, other, regime) for regime in regimes]
@@ -79,13 +79,13 @@ class LoadKnee(NamedTuple):
 
 
 def load_of(stats: LevelStats) -> float:
-    """How much was asked of a server: requests per second, or users."""
+    """Return how much was asked of a server: requests per second, or users."""
     facts = stats.facts
     return float(facts.concurrency or 0) if facts.kind == "closed" else facts.rate or 0.0
 
 
 def knee(levels: Sequence[LevelStats]) -> LoadKnee | None:
-    """The knee that levels with trusted figures show; None where they are too few to bound it. levels: in any
+    """The knee that levels with trusted figures show; None if they are too few to bound it. levels: in any
     order. One above capacity bounds the knee, and says nothing else of it."""
     stable = sorted((each for each in levels if not each.balance.grows), key=load_of)
     above = min((load_of(each) for each in levels if each.balance.grows), default=None)
@@ -101,7 +101,7 @@ def knee(levels: Sequence[LevelStats]) -> LoadKnee | None:
 
 
 def kept_until(levels: Sequence[LevelStats]) -> LoadKnee | None:
-    """The highest level that surely kept its promises, and the lowest above it that surely broke them."""
+    """The highest level that certainly kept its promises; the lowest above it that certainly broke them."""
     kept = max((load_of(each) for each in levels if each.facts.kept == "kept"), default=None)
     broken = [load_of(each) for each in levels if each.facts.kept == "broken"]
     higher = min((load for load in broken if kept is None or load > kept), default=None)

@@ -29,35 +29,35 @@ class Rows(NamedTuple):
     """The requests of a level in order of arrival, a column each; all times in seconds."""
 
     due: Floats  # since the run started
-    latency: Floats  # infinite where the request failed
+    latency: Floats  # infinite if the request failed
     end: Floats  # when it ended, well or not, since the run started
-    # late, turn: nan where it did
+    # late, turn: nan if it did
     late: Floats
     turn: Floats
-    # ttft, tpot: nan where there was none
+    # ttft, tpot: nan if there was none
     ttft: Floats
     tpot: Floats
     turns: Floats  # number in its conversation, from 1 on
-    # prompt, output: tokens; nan where the server did not count them
+    # prompt, output: tokens; nan if the server did not count them
     prompt: Floats
     output: Floats
     gaps: Floats  # seconds between chunks, request by request; it alone has not one value for each
 
     def since(self, first: int) -> Rows:
-        """From this row on; gaps are those of all."""
+        """Return the rows from this one on; gaps are those of all."""
         cut = {name: column[first:] for name, column in self._asdict().items() if name != "gaps"}
         return self._replace(**cut)
 
 
 class Tokens(NamedTuple):
-    """Of one level, in order of arrival from the first request that counts."""
+    """The tokens of one level, in order of arrival from the first request that counts."""
 
     # ttft, tpot: by name of the quantile
     ttft: dict[str, Stat]
     tpot: dict[str, Stat]
-    gap: dict[str, Stat]  # between chunks; these are tokens where `exact`
+    gap: dict[str, Stat]  # between chunks; these are tokens if `exact`
     exact: bool  # every chunk held one token, by the server's counts
-    # sent, got: tokens per second in and out; None where they were not counted
+    # sent, got: tokens per second in and out; None if they were not counted
     sent: float | None
     got: float | None
     # prompt, output: tokens of a request, on average
@@ -65,7 +65,7 @@ class Tokens(NamedTuple):
     output: float
     per_answer: Quantity | None  # output tokens of an answer; None if one was not counted
     short: float  # share of the answers that are shorter than was asked for
-    by_turn: list[Stat]  # median TTFT of each turn of conversations; [] where there are none
+    by_turn: list[Stat]  # median TTFT of each turn of conversations; [] if there are none
 
 
 class LevelStats(NamedTuple):
@@ -76,13 +76,13 @@ class LevelStats(NamedTuple):
     steady: int  # index of the first that counts
     balance: Balance  # whether its queue grew; of users it cannot
     answered: Stat  # whole answers per second, with its interval
-    # by name (mean, median, p90, p95, p99); without a value where the requests cannot support one, and of a
+    # by name (mean, median, p90, p95, p99); without a value if the requests cannot support one, and of a
     # queue that grows
     latency: dict[str, Stat]
     late: float  # seconds behind schedule, 99 of 100 less
     turn: float  # seconds of waiting for a turn, on average
     # 95 of 100 of the requests that came were answered within so many seconds, whatever would come after
-    # them; infinite where more failed
+    # them; infinite if more failed
     window: float
     tokens: Tokens | None = None  # of a language model
 
@@ -210,7 +210,7 @@ def _answered(requests: Rows, facts: Level, weighed: Balance) -> Stat:
 
 def _by_users(requests: Rows, users: int) -> tuple[float, float]:
     """Seconds from when each user had an answer until the last request was sent, and answers in them; of one
-    under way the share that is over. Where that is most of the level, whole ones from the beginning on."""
+    under way the share that is over. If that is most of the level, whole ones from the beginning on."""
     whole = np.isfinite(requests.latency)
     due, took, ends = requests.due[whole], requests.latency[whole], np.sort(requests.end[whole])
 
@@ -241,11 +241,11 @@ def _of_bridge(ends: Floats) -> tuple[float, float] | None:
 
 
 def _lacking(name: str, values: Floats, q: float, level: float = LEVEL) -> str:
-    """Why a quantile is not told, and how much longer a level tells it."""
+    """Say why a quantile is not shown, and how much longer a level must be to show it."""
     have = max(1, math.floor(worth(values, q)))
     need = needed(q, have / len(values), level)
     note = f"{name} needs {need} independent requests, these are worth {have}"
-    return f"{note}: about {max(2, math.ceil(1.5 * need / have))} times as long a level tells it"
+    return f"{note}: about {max(2, math.ceil(1.5 * need / have))} times as long a level shows it"
 
 
 def _stat(
@@ -256,7 +256,7 @@ def _stat(
 
 
 def tokens(rows: Rows, facts: Level, steady: int, answered: float) -> Tokens | None:
-    """The tokens of a level; None where there are none. rows: in order of arrival. steady: of the first that
+    """The tokens of a level; None if there are none. rows: in order of arrival. steady: of the first that
     counts. answered: answers per second."""
     if facts.asked is None or np.isnan(rows.ttft).all():
         return None

@@ -5,11 +5,11 @@
     reduction                           one an element of the input, at least
     bytes                               every input is read once, every output written once
 
-What the shapes do not tell is not counted: recurrent layers, attention in one node of ONNX Runtime, products
+What the shapes do not say is not counted: recurrent layers, attention in one node of ONNX Runtime, products
 of packed weights of few bits. Names are those of ONNX, of ONNX Runtime's own operators and of OpenVINO's CPU
 plugin. Source: the operators' definitions (onnx.ai/onnx/operators; ONNX Runtime's ContribOperators.md).
 
-Lies when: as operator_work; weights are packed where the runtime does not show their shape, and are padded.
+Lies when: as operator_work; weights are packed if the runtime does not show their shape, and are padded.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def kind_of(op: str) -> OperatorClass:
 
 
 def work(op: str, inputs: Tensors, outputs: Tensors) -> Counted | None:
-    """The work of one call; None where the shapes do not tell it.
+    """The work of one call; None if the shapes do not say it.
     op: `Conv`, `FullyConnected` ... inputs, outputs: those whose shapes are known, in order; weights may be
     missing."""
     count = _NODES[op][1] if op in _NODES else None
@@ -91,7 +91,7 @@ def _each_input(inputs: Tensors, outputs: Tensors) -> tuple[int, int]:
 
 
 def _moved(inputs: Tensors, outputs: Tensors) -> tuple[int, int]:
-    """What is written was read somewhere: of a slice, not all of the input."""
+    """Return the bytes written, and as many read: a slice does not read all of its input."""
     written = _bytes((), outputs)
     return written + min(written, _bytes(inputs, ())), 0
 

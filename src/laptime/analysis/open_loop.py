@@ -21,21 +21,21 @@ from laptime.records.series import Label, Regime
 
 
 class OpenLoop(NamedTuple):
-    """What came and what could be served."""
+    """Calls that came, and calls that could be served."""
 
     rate: float  # calls that came per second
     # calls per second that it can serve: 1 / mean service time; without an interval below three
     capacity: Quantity
-    balance: Judgement  # broken if the rate is surely above the capacity
+    balance: Judgement  # broken if the rate is certainly above the capacity
 
     @property
     def served(self) -> Quantity:
-        """Calls per second that were answered, in the long run: surely all if its interval has no width."""
+        """Calls per second answered, in the long run: all, certainly, if its interval has no width."""
         return self.capacity.at_most(self.rate)
 
 
 def open_loop(case: Case) -> OpenLoop | None:
-    """The balance of a case's paced calls; None where none were made, or their schedule was not recorded.
+    """The balance of a case's paced calls; None if none were made, or their schedule was not recorded.
 
     The service time of a call is its latency less its waiting in the queue. Calls that others disturbed
     count, too: those behind them had to wait."""
@@ -56,25 +56,25 @@ def open_loop(case: Case) -> OpenLoop | None:
     return OpenLoop(1 / period, capacity, capacity.judged(1 / period, at_least=True))
 
 
-# Requests of a level, whose service times nobody knows.
+# Requests of a level, whose service times are unknown.
 
 SLICES = 20
 _SURE = 0.99
-STEP, BY_CHANCE = 1.5, 0.001  # of a step: its size, and the chance of finding one where there is none
+STEP, BY_CHANCE = 1.5, 0.001  # of a step: its size, and the chance of finding one if there is none
 FEWEST, FEWEST_LOST = 30, 5  # answers of which one pause can be the longest; requests that waited meanwhile
 
 
 class Balance(NamedTuple):
-    """What came and what went: a queue that surely grows has no latency but the length of the window."""
+    """Arrivals and departures: a queue that certainly grows has no latency but the length of the window."""
 
-    grows: bool  # the queue surely grew through the window
+    grows: bool  # the queue certainly grew through the window
     growth: float  # requests per second that came more than went
 
 
 def balance(due: Floats, end: Floats) -> Balance:
-    """Of requests by when each was due and ended, in order of due, in seconds.
+    """Balance requests by when each was due and ended, in order of due, in seconds.
 
-    Arrivals less departures, slice by slice: their mean is above zero where more comes than goes. At first
+    Arrivals less departures, slice by slice: their mean is above zero if more comes than goes. At first
     that is so of every server, while the first answers are under way, but latency does not grow then."""
     last = float(due[-1]) if len(due) else 0.0
     slices = min(SLICES, len(due) // 3)

@@ -1,6 +1,6 @@
 """FLOP and least bytes of one call by the tensors that go in: one function a kind of operator.
 
-Each gets the inputs that are tensors, in order, and the shape of the output, where the caller knows it; an
+Each gets the inputs that are tensors, in order, and the shape of the output, if the caller knows it; an
 IndexError or ValueError says that no call has such inputs."""
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ class Tensor(NamedTuple):
 
     @property
     def bytes(self) -> int:
-        """Of all elements."""
+        """The bytes of all elements."""
         return prod(self.shape) * self.size
 
 
 Formula = Callable[[Sequence[Tensor], "Shape | None"], "tuple[int, int] | None"]
-"""From the tensors and the output's shape, where the caller knows it, to FLOP and bytes."""
+"""From the tensors and the output's shape, if the caller knows it, to FLOP and bytes."""
 
 
 def _bytes(*tensors: Tensor) -> int:
@@ -85,7 +85,7 @@ def convolution(tensors: Sequence[Tensor], output: Shape | None) -> tuple[int, i
 
 
 def transposed(tensors: Sequence[Tensor], output: Shape | None) -> tuple[int, int]:
-    """The output, whose size the inputs do not tell, is left out of the bytes."""
+    """The output, whose size the inputs do not say, is left out of the bytes."""
     inputs, weight, *bias = tensors
     return products.convolution(inputs.shape, weight.shape), _bytes(inputs, weight, *bias)
 
@@ -144,7 +144,7 @@ compared: Formula = partial(elementwise, size=1)
 
 
 def read(tensors: Sequence[Tensor], output: Shape | None) -> tuple[int, int]:
-    """The result, whose size the inputs do not tell, is left out of the bytes."""
+    """The result, whose size the inputs do not say, is left out of the bytes."""
     return prod(tensors[0].shape), _bytes(*tensors)
 
 

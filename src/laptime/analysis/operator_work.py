@@ -5,7 +5,7 @@
     bytes                                                 every input is read once, every output written once
 
 Sources: `torch.utils.flop_counter`; `torch/csrc/profiler/util.cpp` (with_flops) for elementwise operators.
-What the sizes do not tell is not counted: an operator over a list of tensors, a product of complex numbers,
+What the sizes do not say is not counted: an operator over a list of tensors, a product of complex numbers,
 a convolution whose output nothing shows.
 
 Lies when: a mask or a causal kernel skips work (it is counted); a convolution needs fewer multiplications
@@ -60,9 +60,9 @@ def kind_of(name: str) -> OperatorClass | None:
 def work(
     name: str, shapes: Sequence[object], types: Sequence[object], output: Shape | None = None
 ) -> Counted | None:
-    """The work of one call; None where the sizes do not tell it.
+    """The work of one call; None if the sizes do not say it.
     shapes, types: of the inputs, as a trace has them: `[[64, 32], []]`, `["float", "Scalar"]`. output: shape
-    of the result, for convolutions, whose inputs do not tell it."""
+    of the result, for convolutions, whose inputs do not say it."""
     row = _OPERATORS.get(_plain(name))
     tensors = list(_tensors(shapes, types))
     if row is None or row[1] is None or not tensors:
@@ -84,7 +84,7 @@ PRODUCTS: frozenset[OperatorClass] = frozenset(
 
 
 def output_of(convolution: Sequence[object], inputs: Sequence[object]) -> Shape | None:
-    """The output of a convolution, where it is among the inputs of a later operator; None where it is not.
+    """The output of a convolution, if it is among the inputs of a later operator; None if it is not.
     convolution: shapes of its inputs: (N, C, *sizes), (out, C / groups, *kernel). inputs: shapes of the later
     operator's."""
     before, weight = [shape for shape in convolution if _is_shape(shape)][:2] or (None, None)

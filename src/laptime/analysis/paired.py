@@ -70,7 +70,7 @@ class Effect:
 
     @property
     def ci95(self) -> tuple[float, float]:
-        """Of `speedup`, two-sided, 95 %."""
+        """The interval of `speedup`, two-sided, 95 %."""
         return math.exp(-self.upper(0.025)), math.exp(-self.lower(0.025))
 
 

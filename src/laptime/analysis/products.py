@@ -36,7 +36,7 @@ def attention_backward(query: Shape, key: Shape, value: Shape) -> int:
 
 
 def convolution(places: Shape, weight: Shape) -> int:
-    """Every element of the output, or of the input where it is transposed, meets the kernel of each channel
+    """Every element of the output, or of the input if it is transposed, meets the kernel of each channel
     of its group.
     weight: (out, in / groups, *kernel)."""
     return 2 * prod(places) * prod(weight[1:])

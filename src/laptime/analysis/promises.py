@@ -1,4 +1,4 @@
-"""What is promised about answers (an SLO): how it is typed, and whether it is kept.
+"""Promises about answers (SLOs): how they are typed, and whether they are kept.
 
     50ms    latency=50ms@p99    ttft=300ms@p95,itl=40ms@p95    tpot=20ms@median
 
@@ -55,7 +55,7 @@ def promises(text: str) -> list[Promise]:
 
 
 def promise_of_calls(text: str) -> Promise:
-    """The one promise about calls that are made one after the other, which have a latency and nothing else.
+    """Return the one promise about calls made one after the other, which have a latency and nothing else.
     Raises UsageError: it cannot be read, is about something else, or there are several."""
     wanted = promises(text)
     if len(wanted) != 1 or wanted[0].metric != "latency":
@@ -68,7 +68,7 @@ def promise_of_calls(text: str) -> Promise:
 
 
 def text(wanted: Sequence[Promise]) -> str:
-    """How promises are typed, with commas between them."""
+    """Say how promises are typed, with commas between them."""
     return ",".join(each.text for each in wanted)
 
 
@@ -89,7 +89,7 @@ def _promise(text: str) -> Promise:
 
 
 def judged(wanted: Sequence[Promise], found: Callable[[Promise], Stat | None]) -> Judged:
-    """Whether all of them are kept: one that is surely broken breaks all. found: the statistic that a promise
+    """Whether all of them are kept: one certainly broken breaks all. found: the statistic that a promise
     is about; None if it was not measured."""
     each = [_judged(promise, found(promise)) for promise in wanted]
     word = Judgement.of_all(one.word for one in each)

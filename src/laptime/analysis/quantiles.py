@@ -67,7 +67,7 @@ def samples_needed(q: float, level: float = LEVEL) -> int:
 
 
 def effective_size(samples: Floats, q: float = 0.5) -> float:
-    """How many independent samples these are worth for the q-quantile; between 1 and len(samples)."""
+    """Return how many independent samples these are worth for the q-quantile; between 1 and len(samples)."""
     n = len(samples)
     if n < 8:
         return float(n)
@@ -169,7 +169,7 @@ def mean_interval(
 ) -> tuple[float, float] | None:
     """Interval of the mean: Student's t on the effective number of samples; None below 3.
 
-    Samples that do not repeat each other may do the opposite: where every fifth call is slow, five in a row
+    Samples that do not repeat each other may do the opposite: if every fifth call is slow, five in a row
     always have one. Means of batches know that (Law & Carson, A Sequential Procedure for Determining the
     Length of a Steady-State Simulation, 1979); 20 of them are enough for a t.
 

@@ -62,7 +62,7 @@ def _began(due: Floats, times: Floats, slots: int, *, is_end: bool) -> Floats:
 
 
 def queue_of(levels: Sequence[tuple[Floats, Floats]]) -> Queue | None:
-    """Slots with which requests are served for as long beside many others as beside few; None where no number
+    """Slots with which requests are served for as long beside many others as beside few; None if no number
     explains the levels: the server works otherwise, nobody waited, or some failed. levels: when requests
     came, what they took."""
     best: tuple[float, Queue] | None = None

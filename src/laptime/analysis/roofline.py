@@ -23,7 +23,7 @@ _NAMED = 3  # uncounted operators that a class names
 
 def roofline(rows: Sequence[Work]) -> Roofline:
     """Classes and the operators of most time. rows: by operator and shapes: calls and times, `flop` and
-    `bytes` where they are counted."""
+    `bytes` if they are counted."""
     by_kind = defaultdict[str, list[Work]](list)
     for row in rows:
         by_kind[row.kind].append(row)
@@ -79,7 +79,7 @@ def _rated(work: Work) -> Work:
 
 
 def _bounded(work: Work, ceilings: Ceilings) -> Work:
-    """With the nearer ceiling and its share of it; none where the work is done faster than that."""
+    """Add the nearer ceiling and its share; neither if the work is done faster than that."""
     seconds = (work.total_ns - work.uncounted_ns) / 1e9
     compute = seconds_to_compute(work, ceilings.flops)
     if not work.bytes or not seconds or not ceilings.bandwidth or compute is None or work.kind == "transfer":

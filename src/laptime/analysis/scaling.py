@@ -3,7 +3,7 @@
     efficiency    rate / (threads x instances x rate of one thread)
     siblings      more threads at work than physical cores: some share one
 
-Efficiency is told against one thread where that was measured, else against the fewest threads, per thread."""
+Efficiency is told against one thread if that was measured, else against the fewest threads, per thread."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ class Scaled(NamedTuple):
     workers: int  # threads of all instances
     rate: Quantity  # units per second of all instances
     efficiency: float
-    cores: float | None  # physical ones kept busy; None where nobody knows how many there are
+    cores: float | None  # physical ones kept busy; None if nobody knows how many there are
     siblings: bool | None  # some of the threads share a core
 
 
 def scaling(cases: Sequence[Case], constants: Constants = TODAY, cores: float | None = None) -> list[Scaled]:
-    """Rows by workers, for cases that differ in threads or instances alone; none where fewer than two do.
+    """Rows by workers, for cases that differ in threads or instances alone; none if fewer than two do.
     cores: physical cores of the machine; None unknown."""
     usable = [case for case in cases if case.status == "ok" and case.trust != "invalid" and _threads(case)]
     group = [case for case in usable if _others(case) == _others(usable[0])]
@@ -67,7 +67,7 @@ def _scaled(case: Case, stat: Stat, base: float, cores: float | None) -> Scaled:
 
 
 def siblings_pay(rows: Sequence[Scaled]) -> Scaled | None:
-    """The fastest row with shared cores, if it is surely faster than the fastest without; else None."""
+    """The fastest row with shared cores, if it is certainly faster than the fastest without; else None."""
     apart, shared = ([row for row in rows if row.siblings is value] for value in (False, True))
     if not apart or not shared:
         return None

@@ -30,7 +30,7 @@ p99: wide enough for a machine whose clock changed once while it was measured.
 def interval(samples: Floats, q: float) -> tuple[float, float] | None:
     """Interval of the q-quantile in the samples' unit: the usual one, or where they are worth too few for it
     that of shifting levels.
-    samples: above 0, in the order of time. Returns none where the samples support neither."""
+    samples: above 0, in the order of time. Returns none if the samples support neither."""
     if not len(samples):
         return None
     independent = quantiles.effective_size(samples, q)

@@ -17,7 +17,7 @@ class Stat(Struct, frozen=True, omit_defaults=True):
     # the number with its interval; None if the sample cannot support it, `note` then says what it would need
     quantity: Quantity | None = None
     n: int = 1  # samples behind it, or that are not enough for it
-    regime: str | None = None  # isolated, saturated, device, paced; None where it means nothing
+    regime: str | None = None  # isolated, saturated, device, paced; None if it means nothing
     better: str = "none"
     note: str = ""
     crowded: bool = False  # what it rests on was disturbed for the most part

@@ -31,7 +31,7 @@ again: a guest's CPU that flips its speed now and then looks like this."""
 MOST = 0.75  # of samples, half of which lie below their median by themselves
 _MIN_TAIL = 5
 _SURE = 0.99997
-"""Four standard errors where there are many samples, more where the noise itself is little known."""
+"""Four standard errors if there are many samples, more if the noise itself is little known."""
 
 
 class Steady(NamedTuple):
@@ -46,12 +46,12 @@ def settle(samples: Floats, ignore: np.ndarray | None = None) -> Steady:
     """Find the steady part of one process's samples (seconds, in order of measuring).
     samples: shape (n,), positive. ignore: shape (n,), bool: samples with a known outside cause, which must
     not be taken for warm-up. Outside causes only slow a call down, so a level below that of the others counts
-    all the same. Where hardly any others are left, all count, but a slow-down may then be the outside's."""
+    all the same. If hardly any others are left, all count, but a slow-down may then be the outside's."""
     if len(samples) <= _MIN_TAIL:
         return Steady(0, "flat", 0.0)
     if (is_hidden := ignore is not None and bool((~ignore).sum() <= _MIN_TAIL)) or ignore is None:
         ignore = np.zeros(len(samples), dtype=bool)
-    # Ignored samples of a level below the usual of the others, shape (n,); none where not most of what
+    # Ignored samples of a level below the usual of the others, shape (n,); none if not most of what
     # follows the first of them lies there.
     below = samples < median(samples[~ignore]) / (1 + SMALLEST_STEP)
     since = below[np.argmax(ignore & below) :]
@@ -135,7 +135,7 @@ def timed_calls(case: Case) -> list[Series]:
 
 
 def levels(series: Series) -> Iterator[tuple[Steady, Floats]]:
-    """How each process settled, and its samples in seconds."""
+    """Return how each process settled, and its samples in seconds."""
     seconds = np.asarray(series.samples)
     process = np.asarray(series.process or [0] * len(seconds))
     label = np.asarray(series.label or [0] * len(seconds), dtype=int)
@@ -145,6 +145,6 @@ def levels(series: Series) -> Iterator[tuple[Steady, Floats]]:
 
 
 def largest_late_step(case: Case) -> float:
-    """Share by which a level changed when it was too late for a warm-up; 0 where none did."""
+    """Share by which a level changed when it was too late for a warm-up; 0 if none did."""
     steps = [late_step(seconds, steady) for series in timed_calls(case) for steady, seconds in levels(series)]
     return max(steps, default=0.0)

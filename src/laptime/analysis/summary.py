@@ -1,4 +1,4 @@
-"""From raw samples to the numbers people read, each with unit, regime, n and a 95 % interval.
+"""Turn raw samples into the numbers people read, each with unit, regime, n and a 95 % interval.
 
 Tags: `latency/<regime>/<statistic>`, `throughput/<regime>`, and the series' own tag for everything that is
 measured once (`memory/host/peak`, `params/all`, `flops`, `time/first_call`)."""
@@ -49,7 +49,7 @@ def summarize(case: Case, constants: Constants = TODAY) -> dict[str, Stat]:
 
 
 def _bounded(case: Case, stat: Stat) -> Stat:
-    """A count of work as a lower bound, where its receipt says that something was left out."""
+    """A count of work as a lower bound, if its receipt says that something was left out."""
     receipt = case.details.receipt
     if stat.tag not in ("macs", "flops") or receipt.complete:
         return stat
@@ -58,7 +58,7 @@ def _bounded(case: Case, stat: Stat) -> Stat:
 
 
 def headline(case: Case, constants: Constants = TODAY) -> Stat | None:
-    """The one number a case is known by: median latency, isolated where measured."""
+    """The one number a case is known by: median latency, isolated if measured."""
     for regime in HEADLINE_ORDER:
         series = case.find("latency", regime)
         if series is not None and series.samples:
@@ -77,7 +77,7 @@ def main_throughput(case: Case, constants: Constants = TODAY) -> Stat | None:
 def throughput_regime(
     rates: list[dict[str, Stat]], *, on_cpu: bool, constants: Constants = TODAY
 ) -> str | None:
-    """The regime whose throughput is shown for these cases: saturated, where it was measured.
+    """The regime whose throughput is shown for these cases: saturated, if it was measured.
 
     On a CPU a call returns with its result, so calls back to back and one by one do the same work. Where the
     long saturated blocks were too disturbed, the regime is taken in which the fewest cases rest on disturbed
@@ -102,8 +102,8 @@ def throughput_regime(
 def throughput_regimes(
     rates: list[dict[str, Stat]], *, on_cpu: bool, constants: Constants = TODAY
 ) -> list[str | None]:
-    """The regime of each case's throughput: the shared one, else, where its number there rests on disturbed
-    samples, the soundest of its own; None where it has none.
+    """The regime of each case's throughput: the shared one, else, if its number there rests on disturbed
+    samples, the soundest of its own; None if it has none.
     rates: as for `throughput_regime`; empty ones have no say in what is shared."""
     shared = throughput_regime([each for each in rates if each], on_cpu=on_cpu, constants=constants)
     return [
@@ -115,7 +115,7 @@ def throughput_regimes(
 
 
 def throughputs(case: Case, constants: Constants = TODAY) -> dict[str, Stat]:
-    """Throughput of a case by regime; none where it was counted, not derived."""
+    """Throughput of a case by regime; none if it was counted, not derived."""
     if case.find(ANSWERED.tag) is not None:
         return {}
     return {
@@ -235,7 +235,7 @@ def _worth(parts: list[Floats], q: float) -> float:
 
 
 def _if_served(load: OpenLoop | None, stat: Stat) -> Stat:
-    """The latency; without a value where calls came faster than they can be served: it grows with time."""
+    """The latency; without a value if calls came faster than they can be served: it grows with time."""
     if load is None or load.balance != "broken":
         return stat
     came = f"{load.rate:.4g} calls/s came, {load.capacity.value:.4g} can be served"
@@ -283,7 +283,7 @@ def throughput(series: Series, evidence: Evidence | None = None, *, batch: int) 
     The interval is that of the mean time of a call, turned over."""
     evidence = evidence or select(series)
     calls = np.asarray(series.calls or [1] * len(series.samples), dtype=float)[evidence.positions]
-    per_call = evidence.values  # samples are seconds per call, also where one covers a block
+    per_call = evidence.values  # samples are seconds per call, also if one covers a block
     mean = float((per_call * calls).sum() / calls.sum())
     around = _mean_interval(series, evidence)
     ci95 = None

@@ -19,7 +19,7 @@ Outcome = Literal[
 ]  # fmt: skip
 """faster, same, slower, unclear: the whole, measured again. smaller: goal memory. nothing: none was kept.
 limit broken, limit undecided: what a model has to keep is broken, or not kept for sure, by the final set
-or, where none was kept, by the model as it is. not measured: the budget ended before anything was tried, or
+or, if none was kept, by the model as it is. not measured: the budget ended before anything was tried, or
 before the whole was measured."""
 MAY_GAIN, MAY_HELP = 1.05, 1.25
 """A change whose interval reaches so far may be worth having: the first if it came out no slower."""
@@ -125,7 +125,7 @@ def control(tuning: Tuning) -> Rung | None:
 
 
 def detectable(run: Run) -> float | None:
-    """Smallest gain that could be shown, as a share of a step; None where it is not known.
+    """Smallest gain that could be shown, as a share of a step; None if it is not known.
 
     The control changes nothing. If it came out different, no gain inside its interval was claimed: the search
     widens its margin so."""

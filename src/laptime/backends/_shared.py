@@ -1,4 +1,4 @@
-"""What backends share: frameworks as packages, a workload per batch size, refusals that they word alike."""
+"""Code that backends share: frameworks as packages, a workload per batch size, refusals in the same words."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ class ByBatch(ABC, Generic[Workload]):
         """The model with inputs of this batch size."""
 
     def _unbound(self, error: Exception, batch: int) -> Exception:
-        """What to raise when inputs of this batch size cannot be bound; the error as it is by default."""
+        """Return the error for inputs of this batch size that cannot be bound; the same error by default."""
         return error
 
     def workload(self, batch: int) -> Workload:
@@ -123,7 +123,7 @@ class ByBatch(ABC, Generic[Workload]):
         return self._workloads[batch]
 
     def output(self, batch: int) -> Any:
-        """What one more call gives, once it is done."""
+        """Return the output of one more call, once it is done."""
         work: Any = self.workload(batch)
         output = work.call()
         work.sync()
@@ -160,7 +160,7 @@ class FreshInputs:
 
 class ProgramModel(ByBatch[Workload]):
     """A program, built for batch 1, on one device: what JAX, TensorFlow and no framework share. rebuild:
-    builds it for another batch size; None where inputs are re-batched.
+    builds it for another batch size; None if inputs are re-batched.
     Raises TargetError: the program is a module of PyTorch, which none of these frameworks runs."""
 
     def __init__(

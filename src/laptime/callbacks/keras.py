@@ -32,7 +32,7 @@ class StepTimes(SharedStepTimes, Callback):
         self._samples = float(batch_size)
 
     def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
-        """What lies between two epochs is no step."""
+        """Start the clock anew: the time between two epochs is no step."""
         self.clock.begin()
 
     def on_train_batch_begin(self, batch: int, logs: dict[str, Any] | None = None) -> None:

@@ -28,7 +28,7 @@ class StepTimes(SharedStepTimes, Callback):
         self._begin_loop()
 
     def on_train_epoch_start(self, trainer: Any, pl_module: Any) -> None:
-        """What lies between two epochs is no step."""
+        """Start the clock anew: the time between two epochs is no step."""
         self.clock.begin()
 
     def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int) -> None:
@@ -57,7 +57,7 @@ class StepTimes(SharedStepTimes, Callback):
 
 
 def _items(batch: Any) -> float:
-    """Length of the first tensor in a batch; 0 where there is none."""
+    """Length of the first tensor in a batch; 0 if there is none."""
     if hasattr(batch, "shape"):
         return float(batch.shape[0]) if len(batch.shape) else 0.0
     values = batch.values() if hasattr(batch, "values") else batch if isinstance(batch, list | tuple) else ()

@@ -26,7 +26,7 @@ class StepTimes(SharedStepTimes, TrainerCallback):
         self._begin_loop()
 
     def on_epoch_begin(self, args: Any, state: Any, control: Any, **more: Any) -> None:
-        """What lies between two epochs is no step."""
+        """Start the clock anew: the time between two epochs is no step."""
         self.clock.begin()
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **more: Any) -> None:

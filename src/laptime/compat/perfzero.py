@@ -43,7 +43,7 @@ class Benchmark:
         Args:
             iters: how many iterations the times speak of; None is written as -1.
             name: in place of the calling method's.
-            metrics: `name`, `value`, and `min_value`, `max_value` where there are bounds.
+            metrics: `name`, `value`, and `min_value`, `max_value` if there are bounds.
 
         Raises:
             OSError: there is a report of this name already.

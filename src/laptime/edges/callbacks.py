@@ -45,7 +45,7 @@ class StepClock:
         self._last = now
 
     def end(self, part: str, samples: float = 0.0) -> None:
-        """The step ends with this part. samples: in this step; 0 where nobody knows."""
+        """The step ends with this part. samples: in this step; 0 if unknown."""
         self.mark(part)
         self.steps += 1
         if self.steps > SETTLING:

@@ -47,7 +47,7 @@ class Pair(NamedTuple):
 
 
 def one_after_the_other(number: int, visit: Callable[[int], _T]) -> tuple[_T, _T]:
-    """What visits of two sides give that cannot live at once; side 1 goes first in every second pair."""
+    """Visit two sides that cannot live at once; side 1 goes first in every second pair."""
     seen = {at: visit(at) for at in ((0, 1) if number % 2 == 0 else (1, 0))}
     return seen[0], seen[1]
 
@@ -69,7 +69,7 @@ def measured_pairs(
         visit: measures the pair of this number, by about this second of the session.
         most: pairs. until: second of the session at which they have to be over, if the fewest fit before it.
         end: second at which the fewest have to be over. expected: seconds of a short pair, until one was
-            measured. hurried: of one that `visit` makes where a usual one would not be over in time; inf: it
+            measured. hurried: of one that `visit` makes if a usual one would not be over in time; inf: it
             makes none. is_decided: whether nothing but the interval is open.
     """
     pairs: list[Pair] = []
@@ -129,7 +129,7 @@ def ratios(pairs: Sequence[Pair]) -> list[float]:
 
 
 def _effect(values: Sequence[float]) -> Effect:
-    """Of values that each come from processes of their own."""
+    """Return the effect of values that each come from processes of their own."""
     return from_pairs([math.log(value) for value in values])
 
 

@@ -25,7 +25,7 @@ FAR, STEPS = 6.0, 20  # deviations from the middle at which a round has no weigh
 
 
 class Side(Protocol):
-    """What is compared, in a process of its own."""
+    """One side of a comparison, in a process of its own."""
 
     def start(self) -> None:
         """Start a fresh process, and do not wait for it."""
@@ -123,7 +123,7 @@ def looks() -> Iterator[int]:
 
 
 def rounds(blocks: Sequence[Callable[[], float]], dice: random.Random) -> Iterator[tuple[float, float]]:
-    """What a block of each of two sides gives, in every round, until one is over."""
+    """Yield the figures of a block of each side, round by round, until one is over."""
     for order in orders((0, 1), dice):
         figures = [0.0, 0.0]
         try:

@@ -29,7 +29,7 @@ class Device:
         return "host" if self.name == "cpu" else f"{self.name} events"
 
     def mark(self) -> Any:
-        """An event in the device's queue, None where only the host has a clock."""
+        """An event in the device's queue, None if only the host has a clock."""
         kind = self.name
         if kind == "cpu":
             return None

@@ -39,7 +39,7 @@ APART = (
     ("matplotlib.figure", "Figure.savefig"),
     ("PIL.Image", "Image.save"),
 )
-"""Module and function that saves or logs: a step which does so is dropped where most do not."""
+"""Module and function that saves or logs: a step which does so is dropped if most do not."""
 _KNOWN = "_laptime"  # what is known of a loader's iterator is kept in it: it lives for an epoch
 
 
@@ -289,7 +289,7 @@ ORIGINAL: list[Any] = []  # Torch's own, in the process that has replaced it
 
 
 def observe_ranks(original: Any) -> Any:
-    """What stands in for torch's own function that starts a rank, which is `original`."""
+    """Return the replacement of torch's own function that starts a rank, which is `original`."""
     ORIGINAL[:] = [original]
     return wrap
 

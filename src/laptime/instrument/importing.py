@@ -1,4 +1,4 @@
-"""What is to be done at a moment: when somebody else has imported a module, which we must not do first; in a
+"""Actions for a later moment: when somebody else has imported a module, which we must not do first; in a
 child that is forked."""
 
 from __future__ import annotations

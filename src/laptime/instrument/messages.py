@@ -1,4 +1,4 @@
-"""What a hooked process is to do, and what it observed.
+"""The task of a hooked process, and its observations.
 
 in     `Settings`, in an environment variable, so that `torchrun`'s children find them
 out    files in the folder that the settings name, one of each kind a process: observed-RANK-PID.json when all
@@ -32,7 +32,7 @@ class Settings:
     shapes: bool = True
     stack: bool = True
     memory: bool = True
-    primitives: bool = True  # observe oneDNN's primitives of one more step, where there is no accelerator
+    primitives: bool = True  # observe oneDNN's primitives of one more step, if there is no accelerator
     stop: bool = True  # end the script once all is observed
     quiet: bool = False
     # files in place of the user's, by path: a patched script runs under its own name
@@ -59,7 +59,7 @@ def world() -> int:
 
 
 def _of_job(ask: str, variable: str, alone: int) -> int:
-    """What torch.distributed answers once the script has joined a group of processes; else the variable."""
+    """Ask torch.distributed once the script has joined a group of processes; else read the variable."""
     module: Any = sys.modules.get("torch.distributed")
     if module is not None and module.is_available() and module.is_initialized():
         return int(getattr(module, ask)())
@@ -74,7 +74,7 @@ def _of_job(ask: str, variable: str, alone: int) -> int:
 class Sample:
     """One step, nanoseconds."""
 
-    wall: int  # by the device's clock where there is one, else by the host's
+    wall: int  # by the device's clock if there is one, else by the host's
     host: int  # by the host's clock; phases are parts of it
     cpu: int  # CPU time of the process, all its threads
     phases: dict[str, int]  # data, forward, backward, optimizer; each without those inside it

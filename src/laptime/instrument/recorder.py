@@ -1,4 +1,4 @@
-"""What is recorded of a running loop: torch.profiler over traced steps, oneDNN's primitives of one more."""
+"""Recordings of a running loop: torch.profiler over traced steps, oneDNN's primitives of one more."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""What happens to a loop's steps, one after another, until enough is known.
+"""The stages of a loop's steps, one after another, until enough is known.
 
 settle      the first steps: allocators, autotuning, compilation
 time        untraced steps, each with its phases
 trace       warm-up and recorded steps under torch.profiler
-primitives  one more step with oneDNN's verbose lines, where there is no accelerator
+primitives  one more step with oneDNN's verbose lines, if there is no accelerator
 done        the script is stopped, or goes on without us"""
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ ATTEMPTS = 3  # windows that epochs may cut off in their warm-up before a single
 LOOK = 20_000_000  # nanoseconds between two looks whether enough steps were timed
 _ENDS_AND_BEGINS = Cut.ENDS | Cut.BEGINS
 _Moment = tuple[int, int, Any]
-"""The host's clock, CPU time of the process, and an event in the device's queue where that has a clock."""
+"""The host's clock, CPU time of the process, and an event in the device's queue if that has a clock."""
 _Step = tuple[_Moment, _Moment, list[int]]
 """Begin, end, and phases between them. A tuple, and made into more when the steps are over: this is hot."""
 
@@ -110,7 +110,7 @@ class StepObserver(StepFinder):
             self._begun = moment if self._state == "time" else self._moment()
 
     def _timed_one(self, begin: _Moment, end: _Moment) -> None:
-        """What most steps do, without a detour: every call costs, in the middle of somebody else's step."""
+        """Time one step without a detour: every call costs time in the middle of somebody else's step."""
         self._timed.append((begin, end, self.phases.totals))
         self.phases.totals = [0, 0, 0, 0]
         self._run += 1
@@ -157,7 +157,7 @@ class StepObserver(StepFinder):
             self.say(f"steps found by {self._source}; timing some, then tracing {self.settings.steps}")
         if self._state == "time" and self._is_timed() and self._is_room_in_epoch():
             self._keep_timed()
-            # Warm-up and traced steps; fewer where epochs are shorter than what was asked for.
+            # Warm-up and traced steps; fewer if epochs are shorter than what was asked for.
             warmup, steps = self.settings.warmup, self.settings.steps
             if self._attempts >= ATTEMPTS:
                 warmup, steps = 0, 1
@@ -234,7 +234,7 @@ class StepObserver(StepFinder):
         self._recorder = None
 
     def _by_device(self, steps: list[_Step]) -> list[Sample]:
-        """The samples, with the device's wall times in place of the host's where it has a clock."""
+        """The samples, with the device's wall times in place of the host's if it has a clock."""
         self.observed.clock = self._device.clock
         samples = []
         for (begun, cpu_begun, mark), (ended, cpu_ended, end_mark), phases in steps:

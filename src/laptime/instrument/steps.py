@@ -34,7 +34,7 @@ SWALLOWED = 3  # so often may a script catch our end before its process is ended
 
 
 class Cut:
-    """What happens to steps at this moment: bits of a plain number, IntFlag takes microseconds a step."""
+    """The actions between two steps: bits of a plain number, as IntFlag takes microseconds a step."""
 
     NOTHING = 0
     ENDS = 1  # the open step is complete
@@ -232,7 +232,7 @@ class PhaseClock:
         return get_ident() == self._thread
 
     def enter(self, phase: int) -> bool:
-        """A phase begins; False where it does not count (`is_free_for`)."""
+        """A phase begins; False if it does not count (`is_free_for`)."""
         if not self.is_free_for(phase):
             return False
         if self.annotate:

@@ -31,7 +31,7 @@ class Host:
         """No mark."""
 
     def between(self, begin: Any, end: Any) -> None:
-        """Not known."""
+        """Return None: it is not known."""
 
     def wait(self) -> None:
         """tf.profiler waits by itself when it stops."""
@@ -56,7 +56,7 @@ class Hooks:
         pid, self_ = self._pid, self
 
         def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N807
-            # Where a script uses torch, that is its loop; many import TensorFlow only to write logs. Inside
+            # If a script uses torch, that is its loop; many import TensorFlow only to write logs. Inside
             # another function's tracing this is no call of the loop; nor is it in a forked child.
             foreign = "torch" in sys.modules or os.getpid() != pid or not tf.executing_eagerly()
             if foreign or not phases.is_free_for(FORWARD):

@@ -34,7 +34,7 @@ class SystemClock:
 
 
 def moment(text: str) -> datetime:
-    """The time that ISO 8601 text names, in UTC where it has no zone. Raises ValueError: it names none."""
+    """The time that ISO 8601 text names, in UTC if it has no zone. Raises ValueError: it names none."""
     time = datetime.fromisoformat(text)
     return time if time.tzinfo else time.replace(tzinfo=UTC)
 

@@ -69,7 +69,7 @@ def unknown(
 ) -> UsageError:
     """The error for a name that does not exist: tells those that do, and suggests the nearest. kind: what it
     should be of, in words: `backend`. option: how it is typed: `--dtype`, `--option mode=`. example: what to
-    type when no name is near. what: the first line, where it says more."""
+    type when no name is near. what: the first line, if it says more."""
     names = list(names)
     near = closest(name, names)
     typed = f"{option}{near}" if option.endswith("=") else f"{option} {near}" if option else repr(near)

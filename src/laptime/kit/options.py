@@ -63,14 +63,14 @@ class Field:
 
     @property
     def flags(self) -> tuple[str, ...]:
-        """As it is typed: `-H`, `--header`."""
+        """The flags as they are typed: `-H`, `--header`."""
         name = self.name.replace("_", "-")
         is_off = self.kind is bool and self.default is True
         return tuple(self.option.flags.split()) or ((f"--no-{name}",) if is_off else (f"--{name}",))
 
     @property
     def shown_default(self) -> str:
-        """The default as somebody would type it; "" where the help says it, or there is nothing to say."""
+        """The default as somebody would type it; "" if the help says it, or there is nothing to say."""
         is_told = "[default:" in self.option.help or self.kind in (bool, list, dict)
         if is_told or self.default is None or self.default == "":
             return ""
@@ -80,7 +80,7 @@ class Field:
         return f"{self.default / length:g}{unit}"
 
     def read(self, given: Any) -> Any:
-        """What the field gets: of a text as somebody types it, or of a value.
+        """Return the field's value: from a text as somebody types it, or from a value.
         Raises UsageError: it cannot be read, or is impossible."""
         value = self._read(given)
         for each in value if self.kind is list else [value]:

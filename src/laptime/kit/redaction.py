@@ -65,7 +65,7 @@ def text(value: str, words: Iterable[str] = ()) -> str:
 
 
 def _secrets(words: list[str]) -> Iterator[str]:
-    """What `line` leaves out, whole and in parts: a message may hold one of them alone."""
+    """Yield the words that `line` leaves out, whole and in parts: a message may hold a part alone."""
     for word, shown in zip(words, line(words), strict=True):
         if word != shown:
             yield from {*_APART.split(word)} - {*_APART.split(shown)}

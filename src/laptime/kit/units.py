@@ -43,13 +43,13 @@ def scale(value: float, unit: str) -> tuple[float, str]:
 
 
 def names(unit: str) -> dict[str, float]:
-    """How amounts of a stored unit are written, each with its factor: `{"s": 1, "ms": 1e-3, ...}`."""
+    """Return how amounts of a stored unit are written, each with its factor: `{"s": 1, "ms": 1e-3, ...}`."""
     steps = {name: factor for factor, name in _STEPS.get(unit, ())}
     return {unit: 1.0, **steps, **({"": 1.0} if unit in ("1", "ratio") else {})}
 
 
 def decimals(value: float, half_width: float | None, *, figures: int = 3) -> int:
-    """How many decimals a value supports.
+    """Return how many decimals a value supports.
 
     With an interval, the last digit shown is the one in which the half-width has its first digit (so the next
     digit would be noise). Without one, so many significant figures."""
@@ -112,7 +112,7 @@ def estimate(text: str, interval: str) -> str:
 
 
 def percent(share: float) -> str:
-    """`18 %` from a tenth on, `0.6 %` below, `0.02 %` where one decimal would say zero."""
+    """`18 %` from a tenth on, `0.6 %` below, `0.02 %` if one decimal would say zero."""
     number = 100 * share
     return f"{number:.1g} %" if 0 < number < 0.1 else f"{number:.{1 if number < 9.95 else 0}f} %"
 
@@ -200,7 +200,7 @@ def usd(value: float | None, ci95: tuple[float, float] | None = None) -> str:
 
 
 def usd_interval(ci95: tuple[float, float] | None) -> str:
-    """`[0.109, 0.115]`; empty where there is none."""
+    """`[0.109, 0.115]`; empty if there is none."""
     if ci95 is None:
         return ""
     low, high = ci95

@@ -37,7 +37,7 @@ def in_order(cpus: Sequence[int], root: str = "/") -> list[int]:
 
 
 def placed(instances: int, threads: int, cpus: Sequence[int], root: str = "/") -> list[list[int]]:
-    """CPUs of each instance; [] where they do not suffice."""
+    """CPUs of each instance; [] if they do not suffice."""
     ordered = in_order(cpus, root)
     if instances * threads > len(ordered):
         return []
@@ -65,7 +65,7 @@ class Instances:
         return all(worker.alive for worker in self._workers)
 
     def ask(self, command: Command, *, timeout: float) -> list[Message]:
-        """As in Worker: all carry it out at the same time, passes apart."""
+        """Ask as Worker does: all carry it out at the same time, passes apart."""
         if isinstance(command, Pass):
             if command.kind in _FIRST_ALONE:
                 return self._all(self._workers[:1], command, timeout)[0]
@@ -146,7 +146,7 @@ def together(answers: Sequence[Sequence[Samples]]) -> list[Message]:
 def _column(
     name: str, columns: Sequence[Series | None], order: Sequence[tuple[float, int, int]], *, fill: int = 0
 ) -> list[int]:
-    """An optional column of all, in order; [] where none has it."""
+    """An optional column of all, in order; [] if none has it."""
     values: list[list[int]] = [getattr(column, name) if column is not None else [] for column in columns]
     if not any(values):
         return []

@@ -52,7 +52,7 @@ class Outcome:
     status: int = 0  # exit status; negative is a signal
     interrupted: bool = False  # by Ctrl-C
     hung: float | None = None  # the timeout in seconds that it ran into, None when it did not
-    # CPUs that other programs used meanwhile, on average; None where that is not known
+    # CPUs that other programs used meanwhile, on average; None if that is not known
     others: float | None = None
 
 
@@ -64,7 +64,7 @@ def resolve(
     python: str = "",
     target_loop: Sequence[str] = (),
 ) -> Program:
-    """What a name means: a module, a script, a command written in Python, or a target. python: "" is
+    """Resolve a name to a module, a script, a command written in Python, or a target. python: "" is
     laptime's own. target_loop: options of `launch.target_loop`, which calls a target again and again.
     Raises UsageError: none of them."""
     python = python or sys.executable
@@ -188,7 +188,7 @@ def start(
 
 
 def environment(folder: Path, python: str, module: str, variables: dict[str, str]) -> dict[str, str]:
-    """Of such a script: such that `torchrun` starts its ranks by `python -m MODULE`, too."""
+    """The variables of such a script: with them, `torchrun` starts its ranks by `python -m MODULE`, too."""
     environ = {**os.environ, **variables}
     # The profiler's library would print remarks among the script's.
     environ.setdefault("KINETO_LOG_LEVEL", "99")

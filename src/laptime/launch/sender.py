@@ -89,7 +89,7 @@ class Senders:
             sender.send(messages.Stop())
 
     def self_test(self, test: messages.SelfTest) -> list[messages.SelfTested]:
-        """What each does alone, all at the same time, at its part of the rate.
+        """Test every sender alone, all at the same time, each at its part of the rate.
         Raises CommandFailed: one of them ended or failed."""
         part = structs.replace(test, rate=test.rate / self.count, requests=-(-test.requests // self.count))
         for sender in self._processes:
@@ -125,7 +125,7 @@ class _Sender:
 
 
 def _all(senders: list[_Sender], timeout: float) -> Iterator[Message]:
-    """What they tell, as it comes, until nobody listens any more."""
+    """Yield the senders' messages as they come, until all have ended."""
     with _failures(timeout):
         for _, message in received([sender.peer for sender in senders], timeout):
             told = messages.decode_message(message)
@@ -136,7 +136,7 @@ def _all(senders: list[_Sender], timeout: float) -> Iterator[Message]:
 
 @contextmanager
 def _failures(timeout: float) -> Iterator[None]:
-    """What a channel raises, in the words the user will read."""
+    """Translate a channel's errors into the words that the user reads."""
     try:
         yield
     except Gone as gone:
@@ -160,7 +160,7 @@ def _failures(timeout: float) -> Iterator[None]:
 
 
 def _share(level: Level, at: int, senders: int) -> Level:
-    """What one of several senders does of a level."""
+    """Return the part of a level that one of several senders carries out."""
     if senders == 1:
         return level
     users = _part(level.users, at, senders)
@@ -215,7 +215,7 @@ class EndpointSender:
         self._client: HttpClient = client_of(endpoint, now)
 
     def open(self) -> dict[str, Any]:
-        """Ask once, or again where the server was busy; what came."""
+        """Ask once, or again if the server was busy; what came."""
         answer = self._loop.run_until_complete(first(self._client))
         return {
             "seconds": answer.end - answer.sent,
@@ -233,7 +233,7 @@ class EndpointSender:
         driver = Driver(self._client, level, now=now, report=outbox)
 
         def stop() -> None:
-            """What comes meanwhile is Stop, or the end of all: nobody is there any more."""
+            """Stop: the only message that comes meanwhile is Stop, or the channel has ended."""
             self._loop.remove_reader(parent)
             driver.stop()
 
@@ -280,7 +280,7 @@ class ProgramSender:
 
 
 def _event_loop() -> asyncio.AbstractEventLoop:
-    """uvloop's where it is installed: it takes half of the CPU."""
+    """uvloop's if it is installed: it takes half of the CPU."""
     try:
         import uvloop
     except ImportError:

@@ -64,7 +64,7 @@ class InProcessWorker:
         self.alive = True
 
     def ask(self, command: Command, *, timeout: float) -> list[Message]:
-        """As in Worker, but without a timeout: nothing can stop a call in this process."""
+        """Ask as Worker does, but without a timeout: nothing can stop a call in this process."""
         answer: list[Message] = []
         for message in self._engine.answer(command):
             if isinstance(message, Failed):
@@ -143,7 +143,7 @@ class WorkerProcess:
 
     @contextmanager
     def _failures(self, timeout: float) -> Iterator[None]:
-        """What a channel raises, in the words the user will read."""
+        """Translate a channel's errors into the words that the user reads."""
         try:
             yield
         except Silent:
@@ -160,7 +160,7 @@ class WorkerProcess:
             raise CommandFailed(self._obituary(gone.words)) from None
 
     def _obituary(self, words: LastWords) -> Failure:
-        """Why the worker is gone: the signal that ended it, or its last words."""
+        """Return why the worker is gone: the signal that ended it, or its last words."""
         advice = "run the model alone with python -X faulthandler"
         why = _SIGNALS.get(words.signal, "see its last words in the traceback")
         return Failure(

@@ -25,17 +25,17 @@ MOST_FAILED = 0.01
 MOST_FAILED_OF_ALL = 0.5
 """Beyond it the others are the few that came through, and their latency is not that of the load asked for."""
 FEWEST_LOST, MOST_BY_CHANCE = 5, 1e-4  # failures in a row at the end of a level that say that the server died
-_LOOK = "look at what the server printed; the same again when it is up"
+_LOOK = "read what the server printed, and repeat this when it is up"
 ROUGHLY = 0.1
 TTFT_SLACK = 0.001  # Seconds: two clocks of one machine, read by two processes
-_ALONE = "the same again, with nobody else sending to this server"
+_ALONE = "repeat this while nobody else sends to this server"
 LONGEST = 7200  # seconds of a level that is advised: a queue that needs more is seen better at a lower rate
 WIDEST = 0.05  # as of a benchmark (`measure/checks/precision.py`): beyond it a number is `noisy`
 FEWEST = 30
 """Independent requests: fewer show too little of the queue's memory for an interval to cover as it says."""
 ALIKE = 0.5  # of the requests that are worth as independent ones: below it they are plainly alike
-MOST_OF_A_FIGURE = 0.05  # of a figure that is told: so much of it may be the generator's
-_QUIET = "the same again on a machine with nothing else to do"
+MOST_OF_A_FIGURE = 0.05  # of a reported figure: so much of it may be the generator's
+_QUIET = "repeat this on a machine with nothing else to do"
 _BESIDE = "pin them apart: taskset -c 0 for the server, -c 1 for laptime; or send from another machine"
 """If the generator kept up on loopback before: the server took its CPU, or another program."""
 BUSIEST = 0.7
@@ -54,7 +54,7 @@ def run_all(case: Case, stats: LevelStats | None) -> list[Check]:
 def answers(case: Case, stats: LevelStats | None) -> Check | None:
     """Were the requests answered? Those that failed took forever, as far as a promise about latency goes.
 
-    Fail where most were not, or from some second on nobody was; warn above 1 % of failures, note fewer."""
+    Fail if most were not, or from some second on nobody was; warn above 1 % of failures, note fewer."""
     facts = case.details.load
     if facts is None or not facts.failed:
         return None
@@ -67,7 +67,7 @@ def answers(case: Case, stats: LevelStats | None) -> Check | None:
     share = facts.failed / total
     sentence = f"{facts.failed} of {total} requests ({percent(share)}) failed ({kinds}){said}"
     if since := _dead_since(stats):
-        return Check("answers", "fail", f"nobody was answered from second {since:.1f} on: {sentence}", _LOOK)
+        return Check("answers", "fail", f"no answer came from second {since:.1f} on: {sentence}", _LOOK)
     if share > MOST_FAILED_OF_ALL:
         sentence += ": what the few others took is not a figure of the server"
         return Check("answers", "fail", sentence, _LOOK)
@@ -89,7 +89,7 @@ def _dead_since(stats: LevelStats) -> float:
 def tokens(case: Case, stats: LevelStats | None) -> Check | None:
     """Are tokens what the server counted, and as many as were asked for?
 
-    Fail where tokens were not counted; note answers that ended early, and prompts of another length."""
+    Fail if tokens were not counted; note answers that ended early, and prompts of another length."""
     facts, made = (stats.facts, stats.tokens) if stats else (None, None)
     if facts is None or facts.asked is None or made is None:
         return None
@@ -102,14 +102,14 @@ def tokens(case: Case, stats: LevelStats | None) -> Check | None:
         more = f"{facts.chunks} chunks held text, the server counted {counted:.0f} tokens"
         return Check("tokens", "fail", f"{false} {more}")
     if made.output > asked + 0.001:
-        more = f"it counted {made.output:.1f} tokens an answer, at most {asked} were asked for"
+        more = f"it counted {made.output:.1f} tokens an answer, at most {asked} were requested"
         return Check("tokens", "fail", f"{false} {more}")
     if made.short:
-        sentence = f"{percent(made.short)} of the answers are shorter than the {asked} tokens asked for, "
+        sentence = f"{percent(made.short)} of the answers are shorter than the requested {asked} tokens, "
         sentence += f"{made.output:.1f} on average: do not compare them with full ones"
         return Check("tokens", "warn", sentence, "a server that knows ignore_eos")
     if abs(made.prompt - facts.asked[0]) > ROUGHLY * facts.asked[0]:
-        sentence = f"prompts had {made.prompt:.0f} tokens, {facts.asked[0]} were asked for"
+        sentence = f"prompts had {made.prompt:.0f} tokens, {facts.asked[0]} were requested"
         return Check("tokens", "note", sentence)
     return Check("tokens", "ok", f"{made.prompt:.0f} tokens in, {made.output:.0f} out, as the server counts")
 
@@ -117,7 +117,7 @@ def tokens(case: Case, stats: LevelStats | None) -> Check | None:
 def server_counts(case: Case, stats: LevelStats | None) -> Check | None:
     """Does the server count what was counted here? Its `/metrics` saw the same requests from the other side.
 
-    Fail where requests or tokens differ by one, or the server's first token came later than ours."""
+    Fail if requests or tokens differ by one, or the server's first token came later than ours."""
     server = stats.facts.server if stats else None
     if stats is None or server is None:
         return None
@@ -169,7 +169,7 @@ def capacity(case: Case, stats: LevelStats | None) -> Check | None:
 def enough(case: Case, stats: LevelStats | None, widest: float = WIDEST) -> Check | None:
     """Was the window long enough for an interval at all?
 
-    Warn where the mean has no interval, or one that is wide."""
+    Warn if the mean has no interval, or one that is wide."""
     if stats is None or stats.balance.grows:
         return None
     if stats.facts.arrivals == AT_ONCE:
@@ -210,7 +210,7 @@ def stood_still(case: Case, stats: LevelStats | None) -> Check | None:
     if rows is None or pause is None:
         return None
     begin, end, came = pause
-    when = f"from second {begin - rows.due[0]:.1f} to {end - rows.due[0]:.1f} nobody was answered"
+    when = f"from second {begin - rows.due[0]:.1f} to {end - rows.due[0]:.1f} no answer came"
     sent_after = (rows.due < end) & (rows.due + rows.late > 0.9 * end + 0.1 * begin)
     if 2 * np.sum((rows.due > begin) & sent_after) > came:
         return Check("stalled", "fail", f"the generator stood still: {when}, and nothing was sent", _QUIET)
@@ -250,12 +250,12 @@ def late(case: Case, stats: LevelStats | None) -> Check | None:
 
 
 def _cause(facts: Level, limit: float) -> tuple[str, str]:
-    """What the self-test says of it, and what to do."""
+    """Return the cause that the self-test shows, and the advice."""
     alone = facts.alone
     if alone is None:
         return "", _QUIET
     if alone.quota is not None and alone.quota < 1:
-        return f"; laptime may use {percent(alone.quota)} of a CPU", "the same with a CPU quota of 1 or more"
+        return f"; laptime may use {percent(alone.quota)} of a CPU", "repeat it with a CPU quota of 1 or more"
     on_loopback = f"on loopback, without the server, it was {show(alone.late, 's')}"
     if alone.late > limit:
         return f"; {on_loopback}, too: this machine is busy", _QUIET
@@ -268,13 +268,13 @@ def _cause(facts: Level, limit: float) -> tuple[str, str]:
 def stalled(case: Case, stats: LevelStats | None) -> Check | None:
     """Did the generator stand still while answers came? Then it read the clock too late.
 
-    Fail where stalls may make up more than 5 % of a figure that is told."""
+    Fail if stalls may make up more than 5 % of a reported figure."""
     if stats is None or not stats.facts.stalls:
         return None
     stalls = stats.facts.stalls
 
     def lost(due: Floats, took: Floats, late: Floats) -> Floats:
-        """What is read late is late by one stall, at most by all of it that it was under way in."""
+        """Return the delay of late reads: that of one stall, at most the part of it in which they waited."""
         most = np.zeros(len(due))
         for begin, seconds in stalls:
             overlap = np.minimum(due + took, begin + seconds) - np.maximum(due, begin)
@@ -295,7 +295,7 @@ def stalled(case: Case, stats: LevelStats | None) -> Check | None:
 def busy_sender(case: Case, stats: LevelStats | None) -> Check | None:
     """Had a sender CPU time to spare? One that has none is what is measured.
 
-    Fail where a sender used more than 70 % of its time; a program's own process is the program."""
+    Fail if a sender used more than 70 % of its time; a program's own process is the program."""
     if stats is None or case.axes.get("server") == "own":
         return None
     used = f"the busiest sender used {percent(stats.facts.cpu)} of a CPU"
@@ -308,7 +308,7 @@ def busy_sender(case: Case, stats: LevelStats | None) -> Check | None:
 def self_test(case: Case, stats: LevelStats | None) -> Check | None:
     """Can the generator send at that rate at all? It tried on loopback first, where no server was in its way.
 
-    Fail where the rate takes more CPU than all senders have."""
+    Fail if the rate takes more CPU than all senders have."""
     alone = stats.facts.alone if stats else None
     if stats is None or alone is None:
         return None
@@ -364,4 +364,4 @@ _CHECKS = (
     stepped,
     tokens,
 )
-"""In the order in which they are told, where they are as bad."""
+"""In the order in which they are told, if they are as bad."""

@@ -142,7 +142,7 @@ class Connection(asyncio.Protocol):
 
 
 class Pool:
-    """Connections to one address: an idle one is used again, and one more is opened where none is.
+    """Connections to one address: an idle one is used again, and one more is opened if none is.
 
     Args:
         now: the clock that answers are timed with.

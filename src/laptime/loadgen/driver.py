@@ -46,7 +46,7 @@ class Timer:
             loop.add_reader(self._file, self._expired)
 
     def at(self, when: float) -> None:
-        """Wake at this time on `time.perf_counter`; at once where it has passed."""
+        """Wake at this time on `time.perf_counter`; at once if it has passed."""
         if self._file is None:
             self._handle = self._loop.call_later(max(0.0, when - SystemClock.now()), self._wake)
             return
@@ -175,7 +175,7 @@ class Driver:
         self._report(structs.replace(answer, sender=self._level.sender) if self._level.sender else answer)
 
     async def _by_users(self) -> None:
-        """As many users as asked for, each sends when its last request was answered.
+        """Run as many users as requested; each sends when its last request is answered.
 
         Who was refused waits, as long as the server says or twice as long as before."""
         level = self._level
@@ -207,7 +207,7 @@ class Driver:
                 await asyncio.sleep(min(pause, max(0.0, self._end - self._now())))
 
     async def _give_up(self) -> None:
-        """What has no answer by now gets none; that it had none is told."""
+        """Give up on requests without an answer, and report them as unanswered."""
         left = dict(self._tasks)
         for task in left:
             task.cancel()

@@ -46,7 +46,7 @@ class Client(Protocol):
         ...
 
     async def send(self, index: int, due: float, woken: float) -> Answer:
-        """What became of the request; never raises but for a cancellation."""
+        """Send one request and return its outcome; never raises but for a cancellation."""
         ...
 
     def close(self) -> None:
@@ -66,17 +66,17 @@ class HttpClient:
         self.requests = [request(endpoint.method, url, endpoint.headers, body) for body in bodies]
 
     async def send(self, index: int, due: float, woken: float) -> Answer:
-        """As in Client."""
+        """Send as Client does."""
         return (await self.exchange(self.requests[index % len(self.requests)], index, due, woken))[0]
 
     async def conversation(self, index: int, due: float, woken: float) -> AsyncIterator[Answer]:
-        """As in Client: one request."""
+        """Hold a conversation as Client does: one request."""
         yield await self.send(index, due, woken)
 
     async def exchange(
         self, asked: Request, index: int, due: float, woken: float
     ) -> tuple[Answer, Reply | None]:
-        """Send a request; what became of it, and the reply where one came."""
+        """Send a request; what became of it, and the reply if one came."""
         sent = self.now()
         try:
             reply = await self._pool.answer(asked, self._timeout)
@@ -92,7 +92,7 @@ class HttpClient:
         return Answer(*times, error, detail, reply.status, size, wait=_retry_after(reply))
 
     def close(self) -> None:
-        """As in Client."""
+        """Close as Client does."""
         self._pool.close()
 
 
@@ -127,7 +127,7 @@ def _retry_after(reply: Reply) -> float:
 
 
 def fault(reply: Reply) -> tuple[str, str]:
-    """Kind and words of what is wrong with a reply; ("", "") where nothing is."""
+    """Kind and words of what is wrong with a reply; ("", "") if nothing is."""
     if reply.broken is not None:
         return reply.broken.kind, str(reply.broken)
     if 300 <= reply.status < 400 and (moved := reply.headers.get("location")):
@@ -139,7 +139,7 @@ def fault(reply: Reply) -> tuple[str, str]:
 
 
 def _message(body: bytes) -> str:
-    """What an error says in words, where it is a document as OpenAI's API has it; else all of it."""
+    """Return the message of an error document in the form of OpenAI's API; else the whole body."""
     with suppress(msgspec.DecodeError, KeyError, TypeError):
         return str(msgspec.json.decode(body)["error"]["message"])
     return body[: 2 * MOST_DETAIL].decode(errors="replace")
@@ -149,7 +149,7 @@ DONE = b"[DONE]"
 
 
 class Delta(Struct):
-    """What is new of a chat answer."""
+    """The new part of a chat answer."""
 
     role: str | None = None
     content: str | list[Any] | None = None
@@ -197,7 +197,7 @@ class StreamClient(HttpClient):
     """Reads each answer as a stream."""
 
     def read(self, answer: Answer, reply: Reply) -> Answer:
-        """As in HttpClient; `first` is the first token, and `end` the last."""
+        """Read as HttpClient does; `first` is the first token, and `end` the last."""
         whole = super().read(answer, reply)
         if whole.status and not 200 <= whole.status < 300:
             return whole
@@ -238,7 +238,7 @@ def spoken(reply: Reply) -> str:
 
 
 def client_of(endpoint: Endpoint, now: Clock) -> HttpClient:
-    """What sends to an endpoint."""
+    """Return the client for an endpoint."""
     if endpoint.turns > 1:
         return ConversationClient(endpoint, now)
     return (StreamClient if endpoint.stream else HttpClient)(endpoint, now)
@@ -294,7 +294,7 @@ def token(choice: Choice) -> str | None:
 
 
 def _text(content: str | list[Any] | None) -> str:
-    """Of a message's content, which may be a list of parts with a text each."""
+    """Return the text of a message's content, which may be a list of parts with a text each."""
     parts = content if isinstance(content, list) else [content]
     return "".join(
         str(each.get("text") or "") if isinstance(each, dict) else str(each or "") for each in parts

@@ -1,4 +1,4 @@
-"""What a language model is asked: prompts of so many tokens, as bodies of OpenAI's API."""
+"""Prompts for a language model, of so many tokens, as bodies of OpenAI's API."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ stays the truth."""
 
 
 class Prompts(Struct, frozen=True, kw_only=True):
-    """What is asked."""
+    """The prompts and their sizes."""
 
     kind: str
     model: str = ""
@@ -37,7 +37,7 @@ class Prompts(Struct, frozen=True, kw_only=True):
     prompt: int = 128
     output: int = 64
     shared: int = 0  # of the prompt, the same in all
-    words: int = 0  # of a prompt, where a word is not a token
+    words: int = 0  # of a prompt, if a word is not a token
     seed: int = 0
     tokenizer: str = ""  # a file that says what is one
     frame: int = 0  # tokens that the server adds to a prompt
@@ -51,7 +51,7 @@ def bodies(prompts: Prompts, count: int) -> list[str]:
 
 
 def later(prompts: Prompts) -> list[str]:
-    """What a user says in later turns of a conversation; [] where there are none."""
+    """Return the user's texts in later turns of a conversation; [] if there are none."""
     if prompts.turns == 1:
         return []
     return texts(structs.replace(prompts, shared=0, seed=prompts.seed + 1), BODIES)
@@ -133,7 +133,7 @@ def _fitted(prompts: Prompts, usage: Sequence[int]) -> Prompts:
 
 
 async def _models(base: str, endpoint: Endpoint) -> list[str]:
-    """Names of the server's models; [] where it does not tell."""
+    """Names of the server's models; [] if it does not say."""
     try:
         reply = await page(endpoint, urlsplit(base + "/models"), endpoint.timeout)
     except Broken as broken:
@@ -152,7 +152,7 @@ async def _models(base: str, endpoint: Endpoint) -> list[str]:
 
 
 def cutter(path: Path) -> Cut:
-    """Of a `tokenizer.json`, or a folder that holds one.
+    """Return the cutter of a `tokenizer.json`, or of a folder that holds one.
     Raises Unavailable: the library is not installed. UsageError: the file is not a tokenizer."""
     try:
         from tokenizers import Tokenizer
@@ -170,7 +170,7 @@ def cutter(path: Path) -> Cut:
 
 
 def cut_by(tokenizer: Any) -> Cut:
-    """Of anything whose `encode` tells where each token lies in the text."""
+    """Return a cutter from anything whose `encode` gives the place of each token in the text."""
 
     def cut(text: str, tokens: int) -> str:
         offsets = tokenizer.encode(text, add_special_tokens=False).offsets

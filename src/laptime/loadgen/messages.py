@@ -1,4 +1,4 @@
-"""What crosses the pipe between laptime and a sender: JSON lines, commands in, messages out.
+"""The messages between laptime and a sender: JSON lines, commands in, messages out.
 
 All times are seconds on the machine's monotonic clock, which its processes share."""
 
@@ -42,7 +42,7 @@ class Level(Struct, frozen=True, tag="level"):
 
     begin: float  # when the first request may go
     end: float
-    due: list[float] = []  # when each request is due, from `begin` on; [] where users send one after another
+    due: list[float] = []  # when each request is due, from `begin` on; [] if users send one after another
     index: list[int] = []  # number of each of them in the whole level
     limit: int | None = None  # requests that may be under way at once; None: any number
     users: int = 0  # so many send one request after another, from `begin` until `end`
@@ -102,7 +102,7 @@ class LevelDone(Struct, frozen=True, tag="level_done"):
 
 
 class SelfTested(Struct, frozen=True, tag="self_tested"):
-    """What a sender does alone."""
+    """The result of a sender's test alone."""
 
     late: list[float]  # seconds by which each request was sent late
     cpu: float  # CPU seconds that it used, its own server's among them, of `wall` seconds

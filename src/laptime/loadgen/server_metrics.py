@@ -1,4 +1,4 @@
-"""What a language model's server counts itself: `/metrics`, in Prometheus' text format and names of vLLM."""
+"""Counts of a language model's server: `/metrics`, in Prometheus' text format and names of vLLM."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Totals(Struct, frozen=True):
     ttft_sum: float
 
     def since(self, before: Totals) -> ServerCounts:
-        """What was counted after `before`."""
+        """Return the counts since `before`."""
         firsts = round(self.first_tokens - before.first_tokens)
         return ServerCounts(
             requests=round(self.requests - before.requests),
@@ -50,7 +50,7 @@ class Totals(Struct, frozen=True):
 
 
 def totals(text: str, model: str = "") -> Totals | None:
-    """The counters of a page, of all engines of a model together; None where one of them is missing. model:
+    """The counters of a page, of all engines of a model together; None if one of them is missing. model:
     samples that name another one do not count; "" takes all."""
     sums: dict[str, float] = {}
     for name, labels, value in _SAMPLE.findall(text):
@@ -75,7 +75,7 @@ class MetricsPage:
         self._endpoint, self._model = endpoint, model
 
     def read(self) -> Totals | None:
-        """Its counters now; None where it does not answer, or in other names than vLLM's."""
+        """Its counters now; None if it does not answer, or in other names than vLLM's."""
         try:
             reply = asyncio.run(page(self._endpoint, self._url, _TIMEOUT))
         except Broken:
@@ -83,7 +83,7 @@ class MetricsPage:
         return None if fault(reply)[0] else totals(reply.body.decode(errors="replace"), self._model)
 
     def settled(self, before: Totals, requests: int) -> ServerCounts | None:
-        """What was counted since `before`, with so many requests: some servers count after they answer."""
+        """Return the counts since `before` after so many requests: some servers count after they answer."""
         end = SystemClock.now() + _PATIENCE
         while (now := self.read()) is not None:
             counts = now.since(before)

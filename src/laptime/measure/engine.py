@@ -1,4 +1,4 @@
-"""What happens inside a worker: commands in, messages out. Runs in any process, with any backend.
+"""The engine inside a worker: commands in, messages out. Runs in any process, with any backend.
 
 The engine keeps one model and one workload per batch size, and answers every command with messages that
 end in `Done` or `Failed`. A failure is reported and the engine lives on; earlier samples have been sent."""
@@ -223,7 +223,7 @@ class Engine:
         )
 
     def _peak(self, batch: int) -> protocol.Facts:
-        """A block of the device's peak; nothing where the model cannot show it."""
+        """A block of the device's peak; nothing if the model cannot show it."""
         model: object = self._model
         work = model.peak_work() if isinstance(model, protocol.MeasuresPeak) else None
         if work is None:

@@ -1,4 +1,4 @@
-"""What went wrong, as a record that goes through a pipe and into a file."""
+"""Failures as records that go through a pipe and into a file."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ WAITS = {
 
 
 def _parts(output: Any, most: int | None = LOOKED) -> dict[Any, Any]:
-    """What a container or an object of the user's holds, by index, key or name."""
+    """Return the contents of a container or an object of the user's, by index, key or name."""
     if isinstance(output, list | tuple):
         return dict(islice(enumerate(output), most))
     if isinstance(output, Mapping):
@@ -57,7 +57,7 @@ def _waits(output: Any) -> Callable[[], Any] | None:
 
 
 def whole(output: Any, deep: int = DEEP) -> Any:
-    """The output with all of it computed; as it is where nothing is late.
+    """The output with all of it computed; as it is if nothing is late.
     Raises UserCodeError: an iterator has no end."""
     if not kind(output, deep):
         return output
@@ -73,8 +73,8 @@ def whole(output: Any, deep: int = DEEP) -> Any:
             return found
         raise UserCodeError(
             f"a call returns an iterator without an end: {ENDLESS:,} parts came",
-            why="a call is timed with all that it returns, and this is never all there",
-            next="return itertools.islice(..., N), or what makes one part",
+            why="a call is timed with everything that it returns, and this never ends",
+            next="return itertools.islice(..., N), or the code that makes one part",
         )
     parts = {name: whole(part, deep - 1) for name, part in _parts(output, None).items()}
     if isinstance(output, list | tuple | Mapping):
@@ -106,7 +106,7 @@ def finite(output: Any) -> bool | None:
     if isinstance(output, float | complex):
         return math.isfinite(abs(output))
     dtype = getattr(output, "dtype", None)
-    with suppress(Exception):  # sparse and nested ones do not tell
+    with suppress(Exception):  # sparse and nested ones do not say
         if getattr(dtype, "is_floating_point", False) is True or getattr(dtype, "is_complex", False) is True:
             return bool(output.isfinite().all()) if output.numel() else None
         if getattr(dtype, "kind", "") in ("f", "c") and output.size:
@@ -115,7 +115,7 @@ def finite(output: Any) -> bool | None:
 
 
 def copied(inputs: Any) -> Any:
-    """Inputs that nobody else holds; what cannot be copied (a generator, a lock) is shared."""
+    """Inputs that nothing else holds; what cannot be copied (a generator, a lock) is shared."""
     with suppress(Exception):
         return copy.deepcopy(inputs)
     if type(inputs) in (list, tuple):
@@ -153,7 +153,7 @@ def has_changed(kept: Any, now: Any, within: tuple[int, ...] = ()) -> bool:
 
 
 def _is_equal(kept: Any, now: Any) -> bool:
-    """Of arrays, tensors and tables; True for those that do not tell (sparse and nested ones)."""
+    """Compare arrays, tensors and tables; True for those that cannot be compared (sparse and nested ones)."""
     with suppress(Exception):
         if not hasattr(kept, "dtype"):
             return bool(kept.equals(now))
@@ -163,7 +163,7 @@ def _is_equal(kept: Any, now: Any) -> bool:
 
 
 def _state(value: Any) -> list[Any]:
-    """What a copy would be made of: slots, places of iterators and files, parts of a deque."""
+    """Return the parts that a copy is made of: slots, places of iterators and files, parts of a deque."""
     try:
         _, *made = value.__reduce_ex__(4)
     except Exception:  # a lock, a socket: it cannot be copied either

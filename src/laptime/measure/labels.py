@@ -118,7 +118,7 @@ def waited_for_others(waited: Floats, seconds: Floats, others: Floats | None) ->
 
 
 def _warm_up(series: Series, label: np.ndarray) -> tuple[list[Steady], np.ndarray]:
-    """How each process settled, and WARM_UP bits for what came before; shape (n,)."""
+    """Return how each process settled, and WARM_UP bits for what came before; shape (n,)."""
     seconds = np.asarray(series.samples, dtype=float)
     process = np.asarray(series.process or [0] * len(seconds))
     ignore = (label & int(DISTURBED | Label.RESUMED | Label.RECOMPILED)) != 0

@@ -54,7 +54,7 @@ class Terms:
 
 
 class Tape:
-    """What a loop records: columns of equal length, one row a sample.
+    """The records of a loop: columns of equal length, one row a sample.
 
     Attributes:
         start: seconds on the clock when the sample began (paced: when it was scheduled).
@@ -153,7 +153,7 @@ class _Meter:
 
 
 def isolated(work: Workload, terms: Terms, *, inside: int = 1) -> Tape:
-    """Time every call on its own: sync, call, sync. inside: calls in a sample, where one is too short for
+    """Time every call on its own: sync, call, sync. inside: calls in a sample, if one is too short for
     the clock; the sample is their mean, as in `timeit`."""
     tape = Tape()
     (lay, call), now = call_of(work), terms.clock.now
@@ -210,7 +210,7 @@ def saturated(work: Workload, terms: Terms, *, estimate: float | None = None) ->
     of one call; measured by one more call when unknown.
 
     A block lasts about `BLOCK` seconds. On a device it has at least three calls, so that the host can run
-    ahead; where a call returns with its result there is nothing to run ahead of, and one is enough."""
+    ahead; if a call returns with its result there is nothing to run ahead of, and one is enough."""
     tape = Tape()
     sync, now = work.sync, terms.clock.now
     lay, call = getattr(work, "apart", None) or (None, work.call)
@@ -305,7 +305,7 @@ def on_device(work: Workload, terms: Terms, device_times: Callable[[int], list[f
 
 
 def call_of(work: Workload) -> tuple[Callable[[], None] | None, Callable[[], Any]]:
-    """What has to be done before each call outside its time, if anything; the call until it is done."""
+    """Return the untimed preparation of each call, if there is any, and the call until it is done."""
     lay, run = getattr(work, "apart", None) or (None, work.call)
     if work.synchronous:
         return lay, run

@@ -68,7 +68,7 @@ def _count(command: Pass, model: Model, workload: Workload) -> _Result:
 
 
 def _memory(command: Pass, model: Model, workload: Workload) -> _Result:
-    """Host peak of one call, and the device's split where there is one."""
+    """Host peak of one call, and the device's split if there is one."""
 
     def call() -> None:
         workload.call()

@@ -50,10 +50,10 @@ class Workload(Protocol):
 
 
 class Loadable(Protocol):
-    """What has been loaded, and tells of itself."""
+    """A loaded model that describes itself."""
 
     def facts(self) -> dict[str, Any]:
-        """What is known about the model: source, inputs (shapes, dtypes, guessed or given), knobs ..."""
+        """Return known facts about the model: source, inputs (shapes, dtypes, guessed or given), knobs ..."""
 
     def devices(self) -> list[Device]:
         """Devices it runs on, as the framework names them."""
@@ -80,7 +80,7 @@ class Model(Loadable, Protocol):
 class Settles(Protocol):
     """Learns from the first call how calls have to be made: with fresh inputs, in which mode of autograd.
 
-    Where calls change their inputs, the workload has `apart`: what lays fresh ones, and the call alone."""
+    If calls change their inputs, the workload has `apart`: what lays fresh ones, and the call alone."""
 
     def watch(self, batch: int) -> None:
         """The first call comes now: keep what it may change."""
@@ -105,11 +105,11 @@ class TellsInputs(Protocol):
     def own_batch(self) -> int | None:
         """Items in a call with the inputs as they were given: nothing else is measured unless asked for.
 
-        `workload` of this batch size has exactly those inputs. None where nothing tells: `workload(1)` has
-        them, and no other size is possible. 1 where inputs are made for each batch size."""
+        `workload` of this batch size has exactly those inputs. None if nothing tells: `workload(1)` has
+        them, and no other size is possible. 1 if inputs are made for each batch size."""
 
     def inputs_of(self, batch: int) -> dict[str, Any]:
-        """What a call with this batch size gets: `shapes` in words, `batch_is`: how the batch is known ..."""
+        """Describe the inputs of a call: `shapes` in words, `batch_is`: how the batch is known ..."""
 
 
 @runtime_checkable
@@ -133,7 +133,7 @@ class TimesCopies(Protocol):
     """Host-to-device and device-to-host copies of inputs and outputs."""
 
     def copies(self, batch: int, repeats: int) -> list[Series]:
-        """Series copy/{h2d,d2h}/{pageable,pinned} in seconds; empty where there is no device memory."""
+        """Series copy/{h2d,d2h}/{pageable,pinned} in seconds; empty if there is no device memory."""
 
 
 @runtime_checkable
@@ -186,7 +186,7 @@ class MeasuresPeak(Protocol):
 
     def peak_work(self) -> PeakWork | None:
         """Made anew for every block and dropped after it, so that none of its memory is the model's; None
-        where there is no peak to measure. May spend a tenth of a second on finding its size, once."""
+        if there is no peak to measure. May spend a tenth of a second on finding its size, once."""
 
 
 @runtime_checkable
@@ -289,7 +289,7 @@ class Loaded(Struct, frozen=True, kw_only=True, tag="loaded"):
 
     imported: float  # seconds to import the framework (and the target's package)
     loaded: float  # seconds to build the model and move it to the device, without those of exporting
-    # seconds to export the target to this framework's format; None where nothing was
+    # seconds to export the target to this framework's format; None if nothing was
     exported: float | None = None
     pid: int
     python: str = ""  # version of the worker's interpreter
@@ -297,7 +297,7 @@ class Loaded(Struct, frozen=True, kw_only=True, tag="loaded"):
     devices: list[Device] = []
     libraries: dict[str, str] = {}
     knobs: dict[str, Any] = {}
-    batch: int | None = 1  # items in a call with the inputs as they were given; None where nothing tells
+    batch: int | None = 1  # items in a call with the inputs as they were given; None if nothing tells
 
 
 class Prepared(Struct, frozen=True, kw_only=True, tag="prepared"):

@@ -1,4 +1,4 @@
-"""What one implementation of a model made of some inputs, kept so that another one can be held against it.
+"""The outputs of one implementation of a model for some inputs, kept for comparing another one with it.
 
 One input tells little: a model that gives its last outputs again, or has frozen a branch that depends on the
 data, is right on it. So there are the inputs of the measurement, others like them, and those of another batch
@@ -87,8 +87,8 @@ def record(
     batches: Sequence[int],
     tables: Sequence[Sequence[int] | None] = (),
 ) -> RecordedCalls:
-    """What `run` makes of the inputs of the measurement, of others, and of those of other batch sizes.
-    batches: the size that is measured, and more where the model takes any. tables: see `beyond`.
+    """Record the outputs of `run` for the inputs of the measurement, others, and other batch sizes.
+    batches: the size that is measured, and more if the model takes any. tables: see `beyond`.
     Raises Exception: whatever the first call raises."""
     own, *others = batches
     plan = [(own, 0), (own, 1), *((other, 0) for other in others), (own, 2)]
@@ -100,7 +100,7 @@ def record(
 def record_calls(
     run: Run, drawn: Iterable[tuple[int, Sequence[Callable[[], list[Array]]]]], *, strict: bool = False
 ) -> RecordedCalls:
-    """What `run` makes of inputs, of as many as there is time and memory for.
+    """Record the outputs of `run` for as many inputs as time and memory allow.
 
     Args:
         drawn: items in a call and what makes its inputs, the first of several that the reference takes; those
@@ -134,7 +134,7 @@ def record_calls(
         each.tobytes() for each in first.outputs
     ]
     is_random = repeated.word in ("close", "different") and not is_equal  # empty ones cannot be judged
-    text = f"the reference's outputs are others each time: {repeated.sentence}" if is_random else ""
+    text = f"the reference's outputs differ each time: {repeated.sentence}" if is_random else ""
     # Error of each output, of whole numbers the share that differs, when every float of the inputs changes by
     # two units in its last place.
     nudged = run([_nudged(array) for array in first.inputs])
@@ -226,7 +226,7 @@ def other_batch(batch: int) -> int:
 def compared(
     run: Run, recorded: RecordedCalls, *, against: str, dtype: str, fixed: bool = False
 ) -> Agreement:
-    """How far what `run` makes of the recorded inputs is from the recorded outputs of the reference
+    """Return how far what `run` makes of the recorded inputs is from the recorded outputs of the reference
     `against`, in its dtype. fixed: `run` need not take other batch sizes than the first."""
     calls: list[Call] = []
     if recorded.undetermined:

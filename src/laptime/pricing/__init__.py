@@ -1,1 +1,1 @@
-"""What a measured speed costs: prices of machines, formulas, and what another machine cannot beat."""
+"""The cost of a measured speed: prices of machines, formulas, and bounds of other machines."""

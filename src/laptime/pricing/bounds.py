@@ -1,4 +1,4 @@
-"""What a machine cannot beat, and what one that is not at hand would probably do.
+"""The least cost on another machine, and a prediction for one that is not at hand.
 
 **Work** of a call that no machine can leave out is what bounds rest on:
 
@@ -46,7 +46,7 @@ PRODUCTS = ("mm", "addmm", "linear", "gemm", "fullyconnected")
 
 
 def work_of(case: Case) -> Work | None:
-    """What one call of a case needs at least; None where nothing was counted, or nothing of it is needed."""
+    """Return the least work of one call of a case; None if nothing was counted, or none is needed."""
     receipt = case.details.receipt
     if receipt.least is not None:
         flops = {dtype: number for dtype, number in receipt.least.flops.items() if number}
@@ -70,7 +70,7 @@ _ONE_SOCKET = 16  # cores up to which a machine lies on one socket; more may hav
 _ALSO: dict[str, tuple[str, ...]] = {"float32": ("tf32",)}
 """Formats that hardware may compute a dtype in, unasked."""
 _LOOSE: dict[str, tuple[str, ...]] = {"float32": ("tf32", "bfloat16", "float16")}
-"""The same where a setting or a runtime allows lower precision."""
+"""The same if a setting or a runtime allows lower precision."""
 
 
 class Bound(NamedTuple):
@@ -82,7 +82,7 @@ class Bound(NamedTuple):
 
 
 def bound(work: Work, machine: Machine, *, is_loose: bool = False) -> Bound | None:
-    """The best that a machine can do; None where its peaks, or those of a dtype, are not known. is_loose: the
+    """The best that a machine can do; None if its peaks, or those of a dtype, are not known. is_loose: the
     run may compute float32 in a lower precision (`may_lower`)."""
     if machine.accelerator:
         ceiling, number = accelerator_ceiling(machine.accelerator), machine.accelerators
@@ -121,7 +121,7 @@ def may_lower(knobs: Mapping[str, Any], backend: str) -> bool:
 
 
 def fits(machine: Machine, *, host: float | None, device: float | None) -> str:
-    """Why the memory that was measured is not there; "" where it is, or nobody knows.
+    """Say why the memory that was measured is not there; "" if it is, or unknown.
     host, device: bytes that the program needs there; None unknown."""
     gib = 2.0**30
     if machine.accelerator:
@@ -135,12 +135,12 @@ def fits(machine: Machine, *, host: float | None, device: float | None) -> str:
 
 
 def devices(machine: Machine) -> float:
-    """Programs of one accelerator that run on it at the same time: one where the CPU computes."""
+    """Programs of one accelerator that run on it at the same time: one if the CPU computes."""
     return machine.accelerators if machine.accelerator else 1.0
 
 
 def kinds(machines: Iterable[Machine]) -> set[bool]:
-    """Whether machines compute on accelerators; both where some do and some do not."""
+    """Whether machines compute on accelerators; both if some do and some do not."""
     return {bool(machine.accelerator) for machine in machines}
 
 

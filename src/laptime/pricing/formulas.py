@@ -73,7 +73,7 @@ def memory_needed(peak: float | None) -> float:
 
 
 def sized_down(shape: FlexShape, cores: float, peak: float | None) -> Machine | None:
-    """The smallest machine with so many cores, and room for a peak in bytes; None where none is so large."""
+    """The smallest machine with so many cores, and room for a peak in bytes; None if none is so large."""
     ocpus = float(max(1, math.ceil(cores / shape.cores_per_ocpu)))
     needed = float(math.ceil(memory_needed(peak) / 2**30))
     memory = max(needed, ocpus * shape.min_gb)
@@ -92,7 +92,7 @@ _DATE = re.compile(r"(\d{4})(?:-(\d{2})(?:-(\d{2}))?)?", re.ASCII)
 
 
 def first_day(seen: str) -> date | None:
-    """The first day that a date may mean (`2026` is its first of January); None where it is none."""
+    """The first day that a date may mean (`2026` is its first of January); None if it is none."""
     match = _DATE.fullmatch(seen)
     if match is None:
         return None
@@ -103,7 +103,7 @@ def first_day(seen: str) -> date | None:
 
 
 def age_in_days(row: Machine | FlexShape, today: date) -> int | None:
-    """Age of a price in days, at most; None where nobody noted when it was seen."""
+    """Age of a price in days, at most; None if that day is not noted."""
     first = first_day(row.seen)
     return None if first is None else (today - first).days
 
@@ -114,13 +114,13 @@ def age_text(row: Machine | FlexShape, today: date) -> str:
     if row.origin == "flag":
         return ""
     if age is None:
-        return "nobody noted when it was seen"
+        return "it is not known when it was seen"
     most = "up to " if len(row.seen) < len("2026-01-01") else ""
     return f"seen {row.seen}, {most}{age} day{'' if age == 1 else 's'} ago"
 
 
 def age_warning(row: Machine | FlexShape, today: date) -> str:
-    """A sentence where a price is older than prices of its seller stay true; "" where it is not."""
+    """A sentence if a price is older than prices of its seller stay true; "" if it is not."""
     age, most = age_in_days(row, today), DAYS[row.provider in LARGE]
     if row.origin == "flag" or age is None or age <= most:
         return ""

@@ -26,7 +26,7 @@ from laptime.records.environment import Environment
 
 
 def find(text: str, table: Table, environment: Environment | None = None) -> Machine:
-    """The machine that is meant; where several regions have it, the cheapest of them.
+    """The machine that is meant; if several regions have it, the cheapest of them.
     environment: of the run; a flexible shape without sizes takes its CPUs and memory.
     Raises UsageError: none has this name (the nearest are told), or a flexible shape is not sold in this
     size."""
@@ -87,7 +87,7 @@ _MOST_BYTES = 1 << 16
 
 
 def detect(address: str = ADDRESS, limit: float = LIMIT) -> str | None:
-    """`oci:VM.Standard.E3.Flex:16:32` by asking the cloud's metadata service; None where nothing answers."""
+    """`oci:VM.Standard.E3.Flex:16:32` by asking the cloud's metadata service; None if nothing answers."""
     answers: dict[str, str] = {}
 
     def work(provider: str) -> None:

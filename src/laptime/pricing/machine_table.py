@@ -40,7 +40,7 @@ R = TypeVar("R")
 
 
 def reason(machine: Machine, today: date) -> str:
-    """Why a machine's row cannot be right; "" where nothing speaks against it."""
+    """Say why a machine's row cannot be right; "" if nothing speaks against it."""
     return _price(machine) or _date(machine, today) or _sizes(machine) or _accelerator(machine)
 
 
@@ -49,7 +49,7 @@ def _price(machine: Machine) -> str:
     others = ("spot", machine.spot_usd_per_hour), ("reserved", machine.reserved_usd_per_hour)
     for name, each in (("", price), *others):
         if each is not None and not 0 < each < math.inf:
-            return f"a {name} price of {each:g} USD/h cannot be".replace("  ", " ")
+            return f"a {name} price of {each:g} USD/h is impossible".replace("  ", " ")
         if each is not None and each > price:
             return f"its {name} price {each:g} is above the one on demand, {price:g}"
     if not 0 <= (machine.free_usd_per_month or 0.0) < math.inf:
@@ -76,9 +76,9 @@ def _sizes(machine: Machine) -> str:
     for name in ("vcpus", "cores", "memory", "accelerator_memory"):
         value = getattr(machine, name)
         if value is not None and not (math.isfinite(value) and value > 0):
-            return f"{value:g} {name.replace('_', ' ')} cannot be"
+            return f"{value:g} {name.replace('_', ' ')} are impossible"
     if machine.vcpus and machine.cores and machine.cores > machine.vcpus:
-        return f"{machine.cores:g} cores in {machine.vcpus:g} vCPUs cannot be"
+        return f"{machine.cores:g} cores in {machine.vcpus:g} vCPUs are impossible"
     return ""
 
 
@@ -87,7 +87,7 @@ def _accelerator(machine: Machine) -> str:
     if not machine.accelerator:
         return "accelerators without a name" if machine.accelerators else ""
     if not (math.isfinite(machine.accelerators) and machine.accelerators > 0):
-        return f"{machine.accelerators:g} accelerators cannot be"
+        return f"{machine.accelerators:g} accelerators are impossible"
     memory = accelerators().get(machine.accelerator)
     each = machine.usd_per_hour / machine.accelerators
     if machine.accelerators >= 1 and not CHEAPEST <= each <= DEAREST:
@@ -236,7 +236,7 @@ def _read(
     read: Callable[[dict[str, str]], R],
     key: Callable[[R], object],
 ) -> tuple[list[R], list[Refused]]:
-    """What `read` makes of each row, the first of each key; it raises ValueError for a row that cannot be."""
+    """Read each row with `read`, keep the first of each key; it raises ValueError for an impossible row."""
     refused: list[Refused] = []
     good: dict[object, R] = {}
     for line, row in _rows(data, needed, refused, name):

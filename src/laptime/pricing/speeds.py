@@ -4,7 +4,7 @@ bench, suite   a case each: its throughput, or the highest that keeps a promise 
 load           a level each: what was answered; the levels that keep a promise
 others         that tell it: the highest rate that held a promise of their own (`records.load.AT_SLO`)
 tune           the script as it is, and as it was tuned; both measured again
-profile        the untraced step, where the run knows it, else the traced one
+profile        the untraced step, if the run knows it, else the traced one
 
 Of a language model whose answers were all counted the rate of a level is that of output tokens: reading
 prompts is part of what they cost. Of anything else, and where an answer was not counted, it is that of
@@ -42,7 +42,7 @@ class NoCost(LaptimeError):
 
 
 class Speeds(NamedTuple):
-    """What a run has, and which of its cases have none, with the reason."""
+    """The speeds of a run, and its cases that have none, with the reason."""
 
     speeds: list[Speed]
     excluded: list[Excluded]
@@ -274,7 +274,7 @@ def _step_speed(
     verdict: Trust,
     peak: float | None,
 ) -> Speed:
-    """Of steps with so many samples; None: their number is not known."""
+    """Return the speed of steps with so many samples; None: their number is not known."""
     devices = [device.name for device in run.environment.devices if device.name != "cpu"]
     device = devices[0] if devices else "cpu"
     memory = None if peak is None else float(peak)
@@ -322,7 +322,7 @@ def _of_level(
 
 
 def _rate(level: LevelStats) -> tuple[Stat, Unit]:
-    """Units per second of a level: of answered requests, or of the tokens in them where all were counted."""
+    """Units per second of a level: of answered requests, or of the tokens in them if all were counted."""
     per_answer = level.tokens.per_answer if level.tokens else None
     if level.answered.quantity is None or per_answer is None or not per_answer.value:
         return level.answered, "request"

@@ -24,7 +24,7 @@ OpenUrl = Callable[[str], IO[bytes]]
 
 
 class Fetched(NamedTuple):
-    """What came of one list, in a sentence."""
+    """The outcome of fetching one list, in a sentence."""
 
     name: str
     sentence: str

@@ -26,7 +26,7 @@ class TimedBlock(NamedTuple):
     label: list[int]  # `Label` bits of each sample, shape (n,); a watch adds those whose cause it has seen
 
     def beside(self, metric: Metric, value: float) -> Series:
-        """What is known of the block as a whole, as a column beside its samples."""
+        """Return a value of the whole block as a column beside its samples."""
         return Series(metric=metric, regime=self.regime, samples=[value] * len(self.seconds))
 
 

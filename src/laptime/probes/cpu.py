@@ -37,7 +37,7 @@ _ARM_PARTS = {
 
 
 class Cpu(Struct, frozen=True, kw_only=True):
-    """What the machine tells about its CPUs; None where it does not."""
+    """The machine's facts about its CPUs; None for one that it does not report."""
 
     model: str  # its name
     vendor: str  # GenuineIntel, AuthenticAMD, Arm, Ampere ..
@@ -105,7 +105,7 @@ def cpu(root: str = "/") -> Cpu:
 
 
 def sockets(root: str = "/") -> int | None:
-    """CPU packages of the machine, counted by their numbers in /sys; None where it does not tell (macOS)."""
+    """CPU packages of the machine, counted by their numbers in /sys; None if it does not say (macOS)."""
     cpus = Path(root) / "sys/devices/system/cpu"
     packages = {system_files.number(file) for file in cpus.glob("cpu[0-9]*/topology/physical_package_id")}
     return len(packages - {None}) or None
@@ -144,7 +144,7 @@ def _sysctl(name: str) -> str | None:
 
 
 def _kind(base: Path, affinity: list[int], online: list[int]) -> str:
-    """How the usable CPUs share cores, and how fast they are where some differ; "" of all, or unknown."""
+    """Say how the usable CPUs share cores, and how fast they are where some differ; "" of all, or unknown."""
     if len(affinity) >= len(online):
         return ""
     folder = base / "sys/devices/system/cpu"

@@ -115,7 +115,7 @@ def measure(using: Sequence[Meter], window: Callable[[], Any]) -> list[Energy]:
 
 
 def gross(readings: Sequence[Energy]) -> float | None:
-    """Joules of all meters together; None without meters, and where the window was short for one."""
+    """Joules of all meters together; None without meters, and if the window was short for one."""
     joules = [each.joules for each in readings if each.joules is not None and not each.note]
     return sum(joules) if joules and len(joules) == len(readings) else None
 

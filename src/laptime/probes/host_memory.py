@@ -54,7 +54,7 @@ def watch(device: str, clock: Clock) -> EndWatch:
 
 
 def resident(root: str = "/") -> int | None:
-    """Bytes that this process has in memory now, in about 50 us; None where /proc does not tell."""
+    """Bytes that this process has in memory now, in about 50 us; None if /proc does not say."""
     return system_files.size(Path(root) / "proc/self/status", "VmRSS")
 
 
@@ -68,7 +68,7 @@ def peak_of(call: Callable[[], Any], root: str = "/") -> HostMemory:
     Memory that was freed earlier is given back to the system first (garbage collection, malloc_trim): it
     would hide new allocations that fit into it."""
     gc.collect()
-    # Give freed memory back to the system, where the C library knows how (glibc).
+    # Give freed memory back to the system, if the C library knows how (glibc).
     if sys.platform == "linux":
         with suppress(AttributeError, OSError):  # musl has no malloc_trim
             ctypes.CDLL(None).malloc_trim(0)
@@ -119,7 +119,7 @@ def limit_private_memory(limit: int, root: str = "/") -> bool:
     """Let this process map at most `limit` bytes of private writable memory in all (RLIMIT_DATA); whether the
     system enforces it (Linux does).
 
-    A larger allocation then fails with MemoryError (torch: RuntimeError) at once, where the kernel would have
+    A larger allocation then fails with MemoryError (torch: RuntimeError) at once, if the kernel would have
     granted it and killed a process when it was used. Should the kernel still run out, this process is the one
     it kills (oom_score_adj 1000). Never below what is mapped already plus 32 MiB. Not for processes that use
     CUDA, whose driver maps far more than it uses."""
@@ -158,7 +158,7 @@ def _most_of_children(process: Path, root: Path, call: Callable[[], Any]) -> int
 
 
 def _of_children(process: Path, root: Path) -> int:
-    """Bytes that the descendants of a process have had at most, those alive now; 0 where nothing tells."""
+    """Bytes that the descendants of a process have had at most, those alive now; 0 if nothing tells."""
     total, own = 0, system_files.size(process / "status", "VmHWM")
     with suppress(OSError):  # it has ended, or the kernel keeps no such list
         for thread in (process / "task").iterdir():

@@ -146,7 +146,7 @@ AZURE_TAG = "7783-7084-3265-9085-8269-3286-77"
 
 
 def cloud(root: str = "/") -> str | None:
-    """`aws:c5.xlarge`, or `oci:`, `gcp:`, `azure:` where only the provider is told; None where nothing is."""
+    """`aws:c5.xlarge`, or `oci:`, `gcp:`, `azure:` if only the provider is told; None if nothing is."""
     folder = Path(root) / "sys/class/dmi/id"
     names = ("sys_vendor", "product_name", "chassis_asset_tag", "bios_vendor")
     vendor, product, tag, bios = (system_files.text(folder / name) or "" for name in names)
@@ -177,7 +177,7 @@ KNOBS = tuple(_KNOBS.split())  # environment variables that change the speed or 
 
 
 def knobs(environ: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Those of `KNOBS` that are set. Of preloaded libraries only the names, not where they lie."""
+    """Return those of `KNOBS` that are set. Of preloaded libraries only the names, not where they lie."""
     environ = os.environ if environ is None else environ
     values = {name: environ[name] for name in KNOBS if environ.get(name)}
     if preloaded := values.get("LD_PRELOAD"):

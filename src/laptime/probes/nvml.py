@@ -35,7 +35,7 @@ THROTTLES = {
 
 
 class Gpu(Struct, frozen=True, kw_only=True):
-    """One GPU as it is now; what it does not tell is None."""
+    """One GPU as it is now; what it does not say is None."""
 
     index: int  # NVML's number
     device: str  # how frameworks call it, cuda:0; "" when it is hidden from them
@@ -58,7 +58,7 @@ class Gpu(Struct, frozen=True, kw_only=True):
     others: list[int]  # process ids of other programs on it
 
     def as_device(self) -> Device:
-        """What does not change while it runs, for the environment of a run."""
+        """Return the constant facts of the device, for the environment of a run."""
         details = {"uuid": self.uuid, "power_limit": self.power_limit, "max_clock": self.max_clock}
         return Device(
             name=self.device or f"nvml:{self.index}",
@@ -146,7 +146,7 @@ class Nvml:
         return _scaled(self.ask("nvmlDeviceGetTotalEnergyConsumption", handle), 1e-3)
 
     def throttles(self, handle: Any) -> list[str]:
-        """What holds the clock down now; idling and a clock that the user set are not reasons."""
+        """List the reasons that hold the clock down now; idling and a clock set by the user are none."""
         bits = self.ask("nvmlDeviceGetCurrentClocksEventReasons", handle)
         if bits is None:
             bits = self.ask("nvmlDeviceGetCurrentClocksThrottleReasons", handle)
@@ -185,7 +185,7 @@ def _meter(connection: Nvml, gpu: Gpu) -> Meter | None:
 
 
 def device_names(uuids: list[str], environ: Mapping[str, str]) -> list[str]:
-    """How frameworks call each of NVML's GPUs under CUDA_VISIBLE_DEVICES: cuda:0 ..., "" when hidden.
+    """Say how frameworks call each of NVML's GPUs under CUDA_VISIBLE_DEVICES: cuda:0 ..., "" when hidden.
 
     Lies when: GPUs of different kinds are in the machine and CUDA_DEVICE_ORDER is not PCI_BUS_ID: then CUDA
     puts the fastest first.

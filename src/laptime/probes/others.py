@@ -23,7 +23,7 @@ disturbance/others 1 lower CPUs used by others
     sample's block.
     Lies when: It covers CPUs that the process may not use; the kernel counts in ticks of 10 ms, so a
     block of half a second is known to 0.02 of a CPU for each CPU. Children that left the program
-    (daemons) are others, and so are all children where the kernel keeps no list of them.
+    (daemons) count as others, and so do all children if the kernel keeps no list of them.
 load/others 1 lower CPUs used by other programs
     CPU time of all other visible programs divided by the time it was sampled over.
     Lies when: A container sees only its own programs; programs shorter than the sample are missed.
@@ -45,7 +45,7 @@ class OthersMeter:
     def cpus(self) -> float | None:
         """The mean number of CPUs that others used; ticks of 10 ms can make it a little negative.
 
-        None where the kernel does not tell."""
+        None if the kernel does not say."""
         busy_now = busy()
         span = self._clock.now() - self._now
         if busy_now is None or self._busy is None or span <= 0:
@@ -187,7 +187,7 @@ def _printable(name: str) -> str:
 
 
 def on_battery() -> bool | None:
-    """Whether the machine runs on its battery; None where it has none or does not tell."""
+    """Whether the machine runs on its battery; None if it has none or does not say."""
     import psutil
 
     reader = getattr(psutil, "sensors_battery", None)

@@ -1,4 +1,4 @@
-"""What the hardware can do at most on paper: dense FLOP/s by dtype and bytes per second.
+"""The theoretical peaks of hardware: dense FLOP/s by dtype and bytes per second.
 
 Figures come from tables in `laptime/data` with their source; a device that is not there is estimated from its
 structure. Both say which they are. A measured peak is a better yardstick for speed, this one a hard ceiling.
@@ -126,7 +126,7 @@ def accelerators() -> dict[str, float]:
 
 
 def accelerator_name(model: str, memory: int | None = None) -> str:
-    """The table's name of an accelerator that a driver calls `model`; "" where it is not in the table."""
+    """The table's name of an accelerator that a driver calls `model`; "" if it is not in the table."""
     row = _row(model, memory)
     return "" if row is None else row["name"]
 
@@ -153,7 +153,7 @@ _EPYC = re.compile(r"EPYC \w{3}(\d)")
 
 def cores_of(brand: str, isa: Sequence[str]) -> list[str]:
     """Microarchitectures in the table that a CPU may have, by its name for itself and its instruction sets;
-    none where nothing tells. The last digit of an EPYC's number is its generation."""
+    none if nothing tells. The last digit of an EPYC's number is its generation."""
     rows = [row for row in _table("cpus.csv") if row["vendor"] and row["needs"] in isa]
     epyc = _EPYC.search(brand)
     for are_meant in (

@@ -24,7 +24,7 @@ from laptime.records.series import read_metrics
 METRICS = (RULER,) = read_metrics("""
 disturbance/ruler s lower known work on the slowest CPU
     Time of a fixed piece of arithmetic on the CPU that was slowest at it just before or just after the
-    sample, the best of three tries; the usual time where threads or children of the program slow it.
+    sample, the best of three tries; the usual time if threads or children of the program slow it.
     Lies when: The speed changed and changed back between two readings; memory bandwidth and shared caches
     are not in it.
 """)
@@ -41,7 +41,7 @@ _now, _cpu_time, _thread_time = time.perf_counter, time.process_time, time.threa
 def open_ruler(device: str, clock: Clock, root: str = "/") -> Ruler | None:
     """A ruler for programs on the CPU of a virtual machine.
 
-    None on a scripted machine, where the clock of the CPUs can be read, where threads cannot be bound to
+    None on a scripted machine, if the clock of the CPUs can be read, where threads cannot be bound to
     CPUs, or where OpenSSL does not offer the work. Bare metal lowers its clock while the program sleeps,
     which is the program's own: no ruler there."""
     if clock is not SystemClock or device != "cpu" or not hasattr(os, "sched_setaffinity"):
@@ -75,7 +75,7 @@ class Ruler:
         self.cost = sorted(spans)[4]
 
     def read(self) -> float:
-        """Seconds of the known work on the slowest CPU; the usual ones where the program may have slowed it.
+        """Seconds of the known work on the slowest CPU; the usual ones if the program may have slowed it.
 
         One CPU is asked after the other: two hyperthreads of one core would slow each other. Threads of the
         program that run meanwhile (pools spin for a while) do no harm as long as readings beside them are
@@ -131,7 +131,7 @@ class _Gauge:
 
 
 def _usual(readings: Sequence[float]) -> float:
-    """Their lower quartile; a reading is never too fast. Infinite where there is none."""
+    """Their lower quartile; a reading is never too fast. Infinite if there is none."""
     return sorted(readings)[len(readings) // 4] if readings else math.inf
 
 

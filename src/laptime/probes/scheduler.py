@@ -30,7 +30,7 @@ disturbance/waited s lower waited for a CPU
 disturbance/stolen s lower stolen by the hypervisor
     CPU time of this machine that its hypervisor gave to others, summed over all CPUs.
     Lies when: It counts CPUs that the program did not use, in ticks of 10 ms; some hypervisors do not
-    tell (always 0).
+    report it (always 0).
 disturbance/missing s lower CPU time missing of the calling thread
     Time in which the thread that makes the calls neither ran nor waited for a CPU, although it never went
     to sleep: the hypervisor, or an interrupt, had its CPU.
@@ -50,7 +50,7 @@ NOTICED = 1e-4
 class Reading(NamedTuple):
     """Totals since the process (for `stolen_s`: the machine) started; only differences mean anything.
 
-    None: this system does not tell."""
+    None: this system does not say."""
 
     waited_s: float | None
     stolen_s: float | None
@@ -184,7 +184,7 @@ class Evidence:
         return b"\nflags" not in head or b" hypervisor" in head
 
     def _open_stat(self) -> tuple[int | None, float | None]:
-        """The open file, or else what it would say (0 on bare metal, None where there is no such file)."""
+        """The open file, or else what it would say (0 on bare metal, None if there is no such file)."""
         descriptor = _open(self._base / "proc/stat")
         if descriptor is None:
             return None, None

@@ -1,4 +1,4 @@
-"""Energy of Jetson, Apple and AMD devices through the package `zeus`, where it is installed.
+"""Energy of Jetson, Apple and AMD devices through the package `zeus`, if it is installed.
 
 Zeus counts in millijoules. Its rails overlap (a Jetson's total holds CPU and GPU), so exactly those are
 taken that cover the whole device once."""
@@ -21,7 +21,7 @@ AMD_PERIOD = 0.1
 
 
 def open_meters(root: str = "/") -> tuple[list[Meter], Absence | None]:
-    """Meters of the kinds of device that this machine has; nothing is imported where it has none."""
+    """Meters of the kinds of device that this machine has; nothing is imported if it has none."""
     kind = device_kind(root)
     if kind is None:
         return [], Absence("no Jetson, Apple or AMD device was found")
@@ -42,7 +42,7 @@ def open_meters(root: str = "/") -> tuple[list[Meter], Absence | None]:
 
 
 def device_kind(root: str = "/") -> str | None:
-    """Which of Zeus's devices this machine has: "Jetson", "Apple", "AMD GPU" or None."""
+    """Say which of Zeus's devices this machine has: "Jetson", "Apple", "AMD GPU" or None."""
     base = Path(root)
     board = system_files.text(base / "proc/device-tree/model") or ""
     if (base / "etc/nv_tegra_release").exists() or "Jetson" in board:

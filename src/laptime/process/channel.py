@@ -32,7 +32,7 @@ class Late(Exception):
 
 
 class Garbled(Closed):
-    """What came is not a message: somebody else writes into the stream."""
+    """Bytes that are not a message: somebody else writes into the stream."""
 
 
 class Frames:

@@ -106,7 +106,7 @@ class Peer:
         return self.receive(until - monotonic())
 
     def last_words(self) -> LastWords:
-        """How it ended, and what it has printed; it is ended if it has not."""
+        """Return how it ended, and what it has printed; it is ended if it has not."""
         note, self._is_gone = self._garbled, True
         if self._process is None:
             return LastWords(None, "", note or "has closed the channel")

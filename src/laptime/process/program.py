@@ -25,7 +25,7 @@ class Process(subprocess.Popen[bytes]):
     shell reads its words; options are those of `subprocess.Popen`.
 
     keeps_terminal: the program may use laptime's terminal; else it has none. marked: what it starts ends with
-    it even where it has left the group: all of them carry a mark in their environment."""
+    it even if it has left the group: all of them carry a mark in their environment."""
 
     def __init__(
         self, words: Sequence[str], *, keeps_terminal: bool = False, marked: bool = False, **options: Any
@@ -120,7 +120,7 @@ class Process(subprocess.Popen[bytes]):
 
 
 def _end_marked(mark: str) -> None:
-    """Kill all programs with a mark in their environment; again, where one was just about to start another.
+    """Kill all programs with a mark in their environment; again, if one was just about to start another.
 
     One that empties its environment when it starts a program is out of reach."""
     import psutil
@@ -170,7 +170,7 @@ class Guard:
 
 class FileWatch:
     """Wakes whoever waits when a file grows, or another one is made in its folder (inotify, Linux).
-    descriptor: can be read from when that has happened since `heard`; None: this system does not tell."""
+    descriptor: can be read from when that has happened since `heard`; None: this system does not say."""
 
     _MODIFIED, _CREATED = 0x2, 0x100  # inotify(7)
 
@@ -192,7 +192,7 @@ class FileWatch:
                 self.close()
 
     def heard(self) -> None:
-        """What has happened so far is known."""
+        """Discard signals that have arrived so far."""
         if self.descriptor is not None:
             with suppress(BlockingIOError):
                 while os.read(self.descriptor, 1 << 16):
@@ -235,7 +235,7 @@ class LastWords(NamedTuple):
 
 
 def tail(output: Path | IO[bytes], size: int = TAIL) -> str:
-    """The last `size` bytes of what a program has printed into a file; "" where it cannot be read."""
+    """The last `size` bytes of what a program has printed into a file; "" if it cannot be read."""
     if isinstance(output, Path):
         with suppress(OSError), output.open("rb") as file:
             return tail(file, size)
@@ -251,7 +251,7 @@ def last_line(output: str) -> str:
 
 
 def signal_name(status: int) -> str:
-    """The signal that ended a program, by its exit status; "" where none did."""
+    """The signal that ended a program, by its exit status; "" if none did."""
     if status >= 0:
         return ""
     try:
@@ -261,7 +261,7 @@ def signal_name(status: int) -> str:
 
 
 def ending(status: int) -> str:
-    """How a program ended: `was ended by SIGKILL` or `ended with status 3`."""
+    """Say how a program ended: `was ended by SIGKILL` or `ended with status 3`."""
     name = signal_name(status)
     return f"was ended by {name}" if name else f"ended with status {status}"
 

@@ -69,7 +69,7 @@ class Case(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def samples(self) -> list[Series]:
-        """All that was measured: the series, and the columns of the requests."""
+        """All samples: the series, and the columns of the requests."""
         return [*self.series, *(self.requests.series if self.requests else [])]
 
     def find(self, tag: str, regime: str | None = None) -> Series | None:

@@ -1,4 +1,4 @@
-"""What is said of numbers: a check (can a case be trusted?), a finding (something worth telling, with its
+"""Judgements of numbers: a check (can a case be trusted?), a finding (something worth telling, with its
 next step) and a verdict (does a number keep what was asked of it?)."""
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Finding(Struct, frozen=True, kw_only=True, omit_defaults=True):
         evidence: the numbers themselves.
         next: what to type or change.
         cases: keys of the cases it speaks of.
-        gain: upper bound on what the change can save, in seconds per step; None where it cannot be told.
+        gain: upper bound on what the change can save, in seconds per step; None if it is unknown.
         change: what to change, in words or one line of code.
         optimization: the `laptime tune` optimization that makes this change, "" when there is none.
         stack: where in the program, innermost frame first.

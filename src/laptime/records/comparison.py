@@ -12,7 +12,7 @@ Word = Literal["faster", "slower", "same", "unclear"]
 
 
 class Comparison(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What can be said about candidate against baseline."""
+    """The comparison of a candidate with its baseline."""
 
     # baseline, candidate: case keys
     baseline: str
@@ -52,7 +52,7 @@ class ChangedRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Difference(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What changed from `before` (the profile given by --against) to this one; rows by what explains most."""
+    """The changes from `before` (the profile given by --against) to this one; rows by what explains most."""
 
     before: str  # name of the other file(s)
     # before_step_ns, after_step_ns: mean steps
@@ -83,7 +83,7 @@ class Point(Struct, frozen=True, kw_only=True):
     commit: str = ""
     dirty: bool = False
     versions: dict[str, str] = {}  # of the libraries that were loaded
-    machine: str = ""  # its name; "" where nothing names it
+    machine: str = ""  # its name; "" if nothing names it
     # value, ci95: in the history's unit
     value: float
     ci95: tuple[float, float] | None = None
@@ -97,7 +97,7 @@ class Step(Struct, frozen=True, kw_only=True):
     at: int  # index of the first point of the new level
     ratio: float  # new level over old level; ci95 its 95 % interval
     ci95: tuple[float, float] | None = None
-    # better or worse, in the sense of the metric; changed where it has none
+    # better or worse, in the sense of the metric; changed if it has none
     word: Literal["better", "worse", "changed"]
     p: float  # p-value of the search that found it
     sentence: str  # what to tell the user
@@ -113,7 +113,7 @@ class History(Struct, frozen=True, kw_only=True):
     unit: str
     better: str = "none"
     conditions: str = ""  # fingerprint that all runs share; "" when they were put together all the same
-    machine: str = ""  # that all runs share; "" where nothing names it, or several were put together
+    machine: str = ""  # that all runs share; "" if nothing names it, or several were put together
     differs: list[str] = []  # what sets these conditions apart from those of other histories of the same case
     points: list[Point]  # oldest first
     left_out: int = 0  # runs of this case without a usable number (invalid, failed, no such metric)

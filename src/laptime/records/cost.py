@@ -23,9 +23,9 @@ Origin = Literal["builtin", "updated", "local", "flag"]
 
 
 class Machine(Struct, frozen=True, kw_only=True):
-    """One machine. None and "" where the source does not tell."""
+    """One machine. None and "" if the source does not say."""
 
-    provider: str  # aws, azure, gcp, oci, ...; "" where only a price is known
+    provider: str  # aws, azure, gcp, oci, ...; "" if only a price is known
     region: str = ""  # where the price holds
     shape: str  # the provider's name: `g5.xlarge`, `VM.Standard.E3.Flex:16:32`
     # vcpus, cores, ocpus: see above
@@ -115,7 +115,7 @@ class FlexShape(Struct, frozen=True, kw_only=True):
         )
 
     def why_not(self, ocpus: float, memory: float) -> str:
-        """Why it is not sold in this size; "" where it is."""
+        """Say why it is not sold in this size; "" if it is."""
         if not (1 <= ocpus <= self.max_ocpus and ocpus == int(ocpus)):
             return f"it has 1 to {self.max_ocpus:g} whole OCPUs"
         least, most = max(1.0, ocpus * self.min_gb), min(self.max_memory, ocpus * self.max_gb)
@@ -171,7 +171,7 @@ class Speed(Struct, frozen=True, kw_only=True):
     tail: float | None = None  # the percentile of the promise
     verdict: Trust = "trusted"  # of the case
     batch: float = 1.0  # units in a call
-    # threads, instances: of the program, where they were set
+    # threads, instances: of the program, if they were set
     threads: int | None = None
     instances: int = 1
     device: str = "cpu"  # as frameworks write it
@@ -233,7 +233,7 @@ class Saving(Struct, frozen=True, kw_only=True):
 
 
 class Elsewhere(Struct, frozen=True, kw_only=True):
-    """What a machine that is not at hand can do at best, or is predicted to do."""
+    """The best possible speed, or a prediction, for a machine that is not at hand."""
 
     kind: Literal["bounded", "predicted"]  # bounded (a proof), predicted (an estimate with an interval)
     # ruled out (its best case costs more than what was measured, or breaks the promise), open, does not fit
@@ -269,7 +269,7 @@ class Cores(Struct, frozen=True, kw_only=True):
     rate: float
     ci95: Interval = None
     efficiency: float | None = None  # rate over that of one thread, per thread
-    cores: float | None = None  # physical ones that it keeps busy, None where the hypervisor hides them
+    cores: float | None = None  # physical ones that it keeps busy, None if the hypervisor hides them
     siblings: bool | None = None  # some threads share a core
     holds: bool | None = None  # the promise; None without one
     machine: str = ""  # sized down to these cores and to the measured memory
@@ -286,7 +286,7 @@ class Excluded(Struct, frozen=True, kw_only=True):
 
 
 class RunFacts(Struct, frozen=True, kw_only=True):
-    """Of a run that costs were counted for."""
+    """Facts of a run that costs were counted for."""
 
     id: str
     name: str
@@ -305,7 +305,7 @@ class Refused(Struct, frozen=True, kw_only=True):
 
 
 class Work(Struct, frozen=True, kw_only=True):
-    """What a call cannot do without, whoever computes it: what bounds rest on."""
+    """The work that a call cannot do without on any machine: bounds rest on it."""
 
     flops: dict[str, float]  # by dtype
     weights: float = 0.0  # bytes of parameters that are read

@@ -1,4 +1,4 @@
-"""What is known of a case beside its samples: a typed record, whose fields are written by the verb that
+"""Known facts of a case beside its samples: a typed record, whose fields are written by the verb that
 knows.
 
 On disk the fields stand beside each other, and only those that say something. What a backend tells of a
@@ -22,7 +22,7 @@ class OutputError(Struct, frozen=True, kw_only=True):
 
     output: int  # its place
     # rms, largest, gain, spread: see there. Of whole numbers `rms` is the share that differs. Gain and spread
-    # are None where nothing tells.
+    # are None if nothing tells.
     rms: float
     largest: float
     absolute: float  # largest absolute error, in the output's own unit
@@ -32,9 +32,9 @@ class OutputError(Struct, frozen=True, kw_only=True):
     # share of rows whose largest element is at the same place; None for other outputs
     top1: float | None = None
     exact: bool = False  # whole numbers or booleans
-    rounding: float = 0.0  # see there; 0 where it is not known
+    rounding: float = 0.0  # see there; 0 if it is not known
     worst: int = 0  # place of the call whose RMS error is the largest
-    small: float = 0.0  # see there; 0 where no column is small
+    small: float = 0.0  # see there; 0 if no column is small
 
 
 class Agreement(Struct, frozen=True, kw_only=True):
@@ -111,14 +111,14 @@ class Receipt(Struct, frozen=True, omit_defaults=True):
     counted: dict[str, float] = {}  # FLOPs by operator
     complete: bool = True  # whether all was counted
     doubtful: list[str] = []  # what may not have been
-    least: LeastWork | None = None  # None where the counter does not tell
+    least: LeastWork | None = None  # None if the counter does not say
     reason: str = ""  # why nothing was
 
 
 class Outputs(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What was seen of one output."""
+    """Observations of one output."""
 
-    finite: bool | None = None  # None where nothing tells
+    finite: bool | None = None  # None if nothing tells
     shape: str = ""  # in words
     batch: str = ""  # why it may be no batch
     pending: bool = False  # it was still being computed after the call and the wait for it
@@ -219,22 +219,22 @@ class Details(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def known_model(self) -> KnownModel:
-        """What of `model` laptime goes by."""
+        """The facts of `model` that laptime uses."""
         return _known(self.model, KnownModel)
 
     @property
     def known_inputs(self) -> KnownInputs:
-        """What of `inputs` laptime goes by."""
+        """The facts of `inputs` that laptime uses."""
         return _known(self.inputs, KnownInputs)
 
     @property
     def receipt(self) -> Receipt:
-        """What of `count` laptime goes by."""
+        """The facts of `count` that laptime uses."""
         return _known(self.count, Receipt)
 
     @property
     def unmeasured(self) -> dict[str, str]:
-        """What was tried and has no number, with the reason: a missing number is never a zero."""
+        """Return attempts that gave no number, with the reason: a missing number is never a zero."""
         reasons = {"count": self.receipt.reason}
         for name in ("outputs_compared", "peak", "energy"):
             reasons[name] = getattr(getattr(self, name), "reason", "")

@@ -73,7 +73,7 @@ class Environment(Struct, frozen=True, kw_only=True, omit_defaults=True):
         libraries: Mapping[str, str] | None = None,
         knobs: Mapping[str, Any] | None = None,
     ) -> Environment:
-        """With what a process that used the machine says of it; a device that is known stays as it is."""
+        """Add what a process that used the machine says of it; a device that is known stays as it is."""
         names = {device.name for device in self.devices}
         return structs.replace(
             self,
@@ -178,7 +178,7 @@ def differences(a: Environment, b: Environment) -> list[str]:
 
 
 def distinctions(environments: Sequence[Environment]) -> list[list[str]]:
-    """What sets each of several environments apart from the others: `machine ci-1`, `torch 2.15` ...
+    """Return what sets each of several environments apart from the others: `machine ci-1`, `torch 2.15` ...
 
     A field is named where two of them differ in it, as what it is in each."""
     flat = [{"machine": each.machine, **_flat(_decisive(each))} for each in environments]
@@ -227,7 +227,7 @@ def warn(name: str, sentence: str, next: str) -> DoctorCheck:
 
 
 def absent(name: str, sentence: str, next: str = "") -> DoctorCheck:
-    """Not there, or not to be read."""
+    """Report a value that is not there, or cannot be read."""
     return DoctorCheck(name, "none", sentence, next)
 
 
@@ -280,7 +280,7 @@ class DoctorReport(Struct, frozen=True, kw_only=True):
     rates: list[Rate] = []
     rates_from: str = ""
     rates_disturbed: bool = False
-    noise: NoiseFloor | None = None  # the noise floor, None where it could not be measured
+    noise: NoiseFloor | None = None  # the noise floor, None if it could not be measured
     steal: float | None = None  # share of the machine's CPU time that the hypervisor gave to others meanwhile
 
     @property

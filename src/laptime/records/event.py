@@ -1,4 +1,4 @@
-"""What a verb says while it works, and how a Run grows out of it.
+"""The events that a verb emits while it works, and the Run that grows out of them.
 
 The terminal, the journal on disk and the tests all read this one stream; `RunBuilder` is the only place that
 turns it into a `Run`. Tags are what stands in stored journals: they stay when a class gets a better name."""
@@ -71,7 +71,7 @@ class Progress(Struct, frozen=True, tag="progress"):
     """How far the work is; shown, not stored."""
 
     done: float  # share of the work, 0 to 1
-    remaining: float  # seconds still expected, at most; 0 where nobody knows
+    remaining: float  # seconds still expected, at most; 0 if unknown
     text: str  # what is going on
 
 
@@ -200,7 +200,7 @@ class RunBuilder:
 
 
 def so_far(tuning: Tuning, event: _Decision) -> Tuning:
-    """What a tuning session has found by now; it counts as interrupted until more comes."""
+    """Return a tuning session with what this event found; it counts as interrupted until more comes."""
     match event:
         case Diagnosed(diagnosis):
             name = "after" if tuning.before else "before"

@@ -42,7 +42,7 @@ class ServerCounts(Struct, frozen=True, kw_only=True):
 
 
 class Alone(Struct, frozen=True, kw_only=True):
-    """What the generator does on loopback, where no server is in its way."""
+    """The generator's test on loopback, where no server is in its way."""
 
     rate: float  # requests per second that it was tested at
     late: float  # seconds behind schedule, 99 of 100 less
@@ -59,7 +59,7 @@ class Level(Struct, frozen=True, kw_only=True, omit_defaults=True):
     kind: Literal["open", "closed"]
     rate: float | None = None  # requests per second that were asked for, on average; None of users
     arrivals: str = ""  # law of the gaps, "trace" or "at once"
-    scenario: str = ""  # of MLPerf, where the user named one
+    scenario: str = ""  # of MLPerf, if the user named one
     concurrency: int | None = None  # users; of an open level the most that may be under way, None: any number
     scheduled: int = 0  # requests that were due
     answered: int = 0  # whole answers
@@ -71,7 +71,7 @@ class Level(Struct, frozen=True, kw_only=True, omit_defaults=True):
     stalls: list[list[float]] = []  # [begin, seconds] since the run started
     errors: list[Errors] = []
     sizes: tuple[int, int] | None = None  # bytes of answers, the least and the most
-    # tokens of a prompt and of an answer that were asked for; None where no tokens are
+    # tokens of a prompt and of an answer that were asked for; None if no tokens are
     asked: tuple[int, int] | None = None
     chunks: int = 0  # with tokens in them, of all answers
     uncounted: int = 0  # answers whose tokens the server did not count
@@ -83,19 +83,19 @@ class Level(Struct, frozen=True, kw_only=True, omit_defaults=True):
     # requests per second that kept the promises themselves, and its interval
     goodput: tuple[float, float, float] | None = None
     usd_per_hour: float | None = None  # of the machine that serves
-    # what the server's own `/metrics` counted meanwhile; None where it does not tell
+    # what the server's own `/metrics` counted meanwhile; None if it does not say
     server: ServerCounts | None = None
     alone: Alone | None = None  # what the generator did before, without the server; None of a program
     ended: str = ""  # why a level of no fixed length ended: precise, unstable or limit
 
     @property
     def regime(self) -> str:
-        """Of its latencies."""
+        """The regime of its latencies."""
         return OPEN if self.kind == "open" else CLOSED
 
 
 def seen_here(requests: Requests | None, level: Level) -> ServerCounts:
-    """What was counted here of the answered requests of a level; `ttft` counts from sending."""
+    """Count the answered requests of a level as seen here; `ttft` counts from sending."""
     whole = [row for row in requests.rows() if row.is_whole] if requests else []
     first = [row.first - row.sent for row in whole if row.is_streamed]
     return ServerCounts(

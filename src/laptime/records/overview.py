@@ -120,7 +120,7 @@ class IdleCause(Struct, frozen=True, kw_only=True, omit_defaults=True):
     longest_ns: int = 0  # the longest such part
     # what the host was doing, most first: (name, ns). For synchronisation: the operators that synchronised.
     operators: list[tuple[str, int]] = []
-    stack: list[str] = []  # call stack of the most costly one, innermost first, where the trace has stacks
+    stack: list[str] = []  # call stack of the most costly one, innermost first, if the trace has stacks
 
 
 class Idle(Struct, frozen=True, kw_only=True):
@@ -160,7 +160,7 @@ class Overview(Struct, frozen=True, kw_only=True):
     totals: Totals = Totals()
     idle: Idle | None = None
     synchronisations: list[Synchronisation] = []
-    phases: list[Phase] = []  # parts of the loop on the host, where the trace tells them
+    phases: list[Phase] = []  # parts of the loop on the host, if the trace tells them
     cpu_threads: int = 0  # threads that ran operators
     # mean number of threads inside an operator at the same time (intra-op threads are not in a trace)
     threads_busy: float | None = None
@@ -196,7 +196,7 @@ class RankRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
 class CollectiveRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One collective on all ranks (the n-th of its group), in time order."""
 
-    name: str  # all_reduce, all_to_all, ...; kernel: name of the kernel where only that is known
+    name: str  # all_reduce, all_to_all, ...; kernel: name of the kernel if only that is known
     group: str = ""
     ranks: list[int]  # that took part and have a file here
     group_size: int | None = None  # as the file says
@@ -227,7 +227,7 @@ class Straggler(Struct, frozen=True, kw_only=True, omit_defaults=True):
     why: str = ""  # what it did meanwhile that others did not, in words; "" unknown
 
 
-# FLOP and bytes are those that the shapes of the inputs tell; the rest is time whose work nobody counted.
+# FLOP and bytes are those that the shapes of the inputs tell; the rest is time whose work was not counted.
 
 OperatorClass = Literal[
     "matmul", "convolution", "convolution backward", "attention", "recurrent", "normalisation", "elementwise",
@@ -251,21 +251,21 @@ class Work(Struct, frozen=True, kw_only=True, omit_defaults=True):
     uncounted: list[str] = []  # operators it belongs to, those of most time
     # floating point operations of the counted calls, by dtype. tf32 is float32 on tensor cores.
     flop: dict[str, float] = {}
-    # that they must move at least: inputs once, outputs once. None where nothing is counted.
+    # that they must move at least: inputs once, outputs once. None if nothing is counted.
     bytes: float | None = None
     # flops, bandwidth: FLOP and bytes per second of the counted calls
     flops: float | None = None
     bandwidth: float | None = None
     intensity: float | None = None  # FLOP per byte
-    # the ceiling that is nearer; "" where the ceilings are not known
+    # the ceiling that is nearer; "" if the ceilings are not known
     bound: Literal["compute", "memory", ""] = ""
-    # of that ceiling, 0 to 1; None where it is not known, or would mislead: `note` says why
+    # of that ceiling, 0 to 1; None if it is not known, or would mislead: `note` says why
     share: float | None = None
     note: str = ""
 
 
 class Ceilings(Struct, frozen=True, kw_only=True):
-    """What the device can do at most."""
+    """The ceilings of the device."""
 
     device: str
     flops: dict[str, float]  # per second, by dtype
@@ -278,15 +278,15 @@ class Roofline(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     classes: list[Work] = []  # their times sum to all device time; on a CPU to all time of operators
     operators: list[Work] = []  # counted ones, those of most time
-    ceilings: Ceilings | None = None  # None where nothing is known of the device
-    missing: str = ""  # why nothing could be counted, and what to do; "" where something was
+    ceilings: Ceilings | None = None  # None if nothing is known of the device
+    missing: str = ""  # why nothing could be counted, and what to do; "" if something was
 
 
 # What bounds a call of a model, whole and by class of operators, beside what the cores can at most.
 
 BoundWord = Literal["compute", "memory", "overhead", "threads", "neither", "unknown"]
 """What takes at least half of the time. neither: nothing does, as far as is known; unknown: too much of the
-time belongs to operators whose work nobody could count, or the ceilings are not known."""
+time belongs to operators whose work could not be counted, or the ceilings are not known."""
 
 
 class ClassBound(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -303,9 +303,9 @@ class ClassBound(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class CallBounds(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What bounds a call of a model, from a recording of some calls by the runtime's own profiler."""
+    """The bounds of a model's call, from a recording of some calls by the runtime's own profiler."""
 
-    # what bounds the call; "" where it could not be recorded: `missing` says why
+    # what bounds the call; "" if it could not be recorded: `missing` says why
     word: BoundWord | Literal[""] = ""
     # share of the call by compute, memory, overhead, threads; add up to 1 at most, the rest is not explained
     reasons: dict[str, float] = {}
@@ -324,7 +324,7 @@ class CallBounds(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ModelBounds(Struct, frozen=True, kw_only=True):
-    """What bounds a call of the model as it is, and of the final set; None where the session has none."""
+    """The bounds of a call of the given model, and of the final set; None if the session has none."""
 
     before: CallBounds | None = None
     after: CallBounds | None = None

@@ -1,4 +1,4 @@
-"""What is asked for: effective settings with their origin, and the variants that a worker loads."""
+"""The plan of a run: effective settings with their origin, and the variants that a worker loads."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Setting(Struct, frozen=True, kw_only=True):
 
 
 class Variant(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What one worker process loads; its batch sizes are cases inside it."""
+    """The model that one worker process loads; its batch sizes are cases inside it."""
 
     target: str  # as the user wrote it
     backend: str = "torch"  # name of the framework file that runs it
@@ -68,7 +68,7 @@ class BenchRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
     Values that are None come from the preset; `origins` tells which ones the user gave."""
 
     targets: list[str]  # as typed; the first is the baseline of comparisons
-    # None is the batch of the inputs as they were given, 1 where inputs are made
+    # None is the batch of the inputs as they were given, 1 if inputs are made
     batch: Annotated[
         list[int] | Literal["auto", "auto:linear"] | None,
         Option(

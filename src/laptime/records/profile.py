@@ -2,7 +2,7 @@
 was traced: facts that rules ask for before they give advice.
 
 Every duration is an integer number of nanoseconds and its name ends in `_ns`; shares are fractions (0.5 is 50
-%). None, "" and empty lists mean "the trace does not tell", never "no". Tables are sorted as they are shown,
+%). None, "" and empty lists mean "the trace does not say", never "no". Tables are sorted as they are shown,
 largest first.
 
     Profile -- files        what was read, and what was wrong with it
@@ -77,7 +77,7 @@ class CollectiveUse(Struct, frozen=True, kw_only=True, omit_defaults=True):
     total_ns: int  # sum of durations
     # part in which no kernel computes, one kind after the other: the kinds' sum is the exposed communication
     exposed_ns: int = 0
-    bytes: int | None = None  # of all messages, None where the file does not tell
+    bytes: int | None = None  # of all messages, None if the file does not say
     small: int = 0  # those below 1 MiB
     in_backward: int = 0  # launched by the thread of the autograd engine, or while it worked
 
@@ -95,12 +95,12 @@ class Fusible(Struct, frozen=True, kw_only=True):
 
 
 class Workload(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What kind of program it is, and how it runs."""
+    """The kind of program, and how it runs."""
 
     # training: autograd or an optimizer is at work; inference: operators and neither of them
     kind: Literal["training", "inference", "unknown"] = "unknown"
     server: str = ""  # vLLM, SGLang, TensorRT-LLM, ... when an inference server was traced.
-    stage: str = ""  # prefill, decode, mixed or capture, where a server's ranges tell
+    stage: str = ""  # prefill, decode, mixed or capture, if a server's ranges tell
     compiled: bool = False  # kernels or regions of torch.compile are in it
     graph_share: float = 0.0  # share of the device's activities that graphs replayed
     graph_launches: int = 0  # their calls
@@ -163,7 +163,7 @@ BOUND = {
 
 
 class Bottleneck(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What limits the step."""
+    """The limit of the step."""
 
     # input: waits for data; host: Python or launches too slow for the device; device: the device computes;
     # communication; copy; synchronisation; cpu: no accelerator, operators take the time; memory, compilation:
@@ -211,7 +211,7 @@ class Reconciled(Struct, frozen=True, kw_only=True, omit_defaults=True):
     workers_wait_ns: int = 0
     # CPU time of the process / wall time, untraced: how many threads were busy
     threads_busy: float | None = None
-    # CPUs that other programs used meanwhile, on average; None where that is not known
+    # CPUs that other programs used meanwhile, on average; None if that is not known
     others: float | None = None
     note: str = ""  # what could not be reconciled, in words
 
@@ -228,7 +228,7 @@ class Primitive(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Profile(Struct, frozen=True, kw_only=True):
-    """All that is known about where the time went.
+    """All known facts about where the time went.
 
     The tables speak of one rank: `rank`, the one whose file comes first. `ranks` has one row each."""
 
@@ -262,11 +262,11 @@ class Profile(Struct, frozen=True, kw_only=True):
     other_jobs: list[str] = []  # names of files beside these that belong to other jobs
     # what torch.compile compiled, in time order; empty without its log
     compilations: list[tables.Compilation] = []
-    # None where nothing was looked at: no operator, or another format than PyTorch's
+    # None if nothing was looked at: no operator, or another format than PyTorch's
     roofline: Roofline | None = None
     # of the step nearest the median; None for a file without operators
     critical_path: tables.CriticalPath | None = None
-    workload: Workload | None = None  # what was traced; None where nothing looked (TensorFlow)
+    workload: Workload | None = None  # what was traced; None if nothing looked (TensorFlow)
     # slow steps at the start, apart from all other figures; None without. Only `memory`, the totals and
     # `span_ns` cover them, too.
     warm_up: WarmUp | None = None

@@ -33,7 +33,7 @@ class Judgement(StrEnum):
 
     @classmethod
     def of_all(cls, each: Iterable[Judgement]) -> Judgement:
-        """Of several limits together: one broken breaks all; kept if there are none."""
+        """Join several limits: one broken breaks all; kept if there are none."""
         return WORST_FIRST[min(map(WORST_FIRST.index, each), default=-1)]
 
 

@@ -28,11 +28,11 @@ load/first_byte s lower first byte
 load/failed s lower failed requests
     From when a request was due until it failed.
 load/ttft s lower time to first token
-    from when a request was due, or where the tool does not say that was sent, to its first token
+    from when a request was due, or was sent if the tool does not give that, to its first token
 load/tpot s lower time per output token
     (last token - first token) / (tokens after the first chunk) of a request
 load/inter_chunk s lower between chunks
-    From one chunk of an answer to the next: the inter-token latency where each chunk is a token.
+    From one chunk of an answer to the next: the inter-token latency if each chunk is a token.
     Lies when: A server sends several tokens in a chunk; the level says whether it did.
 """)
 TOKENS_IN, TOKENS_OUT, TURN_NUMBER = read_metrics("""
@@ -46,7 +46,7 @@ load/turn_number 1 none turn
 
 
 class Answer(Struct, frozen=True, array_like=True):
-    """What is known of one request. Times are seconds on one clock, which the holder of the row names."""
+    """The record of one request. Times are seconds on one clock, which the holder of the row names."""
 
     # of the request in its level; no two have the same. Turns of a conversation follow each other.
     number: int
@@ -56,12 +56,12 @@ class Answer(Struct, frozen=True, array_like=True):
     # when the first byte of the answer's body (a language model: the first token) came; 0: none did
     first: float
     end: float  # when the last came, or when it failed
-    error: str = ""  # its kind, "" where none; `detail` in words, which no table keeps
+    error: str = ""  # its kind, "" if none; `detail` in words, which no table keeps
     detail: str = ""
     status: int = 0  # of HTTP; 0: none came
     size: int = 0  # bytes of the answer's body
     chunks: list[float] = []  # when each chunk with a token came, from `sent` on
-    usage: list[int] = []  # tokens in and out as the server counts them, cached ones; [] where it did not
+    usage: list[int] = []  # tokens in and out as the server counts them, cached ones; [] if it did not
     turn: int = 0  # of its conversation, from 0 on
     sender: int = 0  # number of the process that sent it
     wait: float = 0.0  # seconds that the server asked to wait before another one, which no table keeps
@@ -78,7 +78,7 @@ class Answer(Struct, frozen=True, array_like=True):
 
     @property
     def tpot(self) -> float | None:
-        """Seconds from one output token to the next; None where fewer than two were counted, or all came at
+        """Seconds from one output token to the next; None if fewer than two were counted, or all came at
         once. The first chunk held as many tokens as the others did on average."""
         made, chunks = self.usage[1] if self.usage and not self.error else 0, len(self.chunks)
         if made < 2 or chunks == 1:
@@ -183,7 +183,7 @@ class Requests(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return structs.replace(self, **columns)
 
     def find(self, tag: str) -> Series | None:
-        """One figure of every row that has it, in the order of the table, as samples; None where none has."""
+        """One figure of every row that has it, in the order of the table, as samples; None if none has."""
         if tag not in _FIGURES or (tag == TURN_NUMBER.tag and not self.turn):
             return None
         metric, figures = _FIGURES[tag]

@@ -39,7 +39,7 @@ IMPORTED = "imported: "  # how the source of a subject begins that somebody else
 
 
 class Subject(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What was measured.
+    """A target that was measured.
 
     Attributes:
         target: as named by the user.
@@ -73,7 +73,7 @@ class Run(Struct, frozen=True, kw_only=True):  # writes its defaults, too: `sche
     checks: list[Check] = []
     findings: list[Finding] = []
     comparisons: list[Comparison] = []
-    verdicts: list[Verdict] = []  # whether budgets and baselines were kept; empty where nobody asked
+    verdicts: list[Verdict] = []  # whether budgets and baselines were kept; empty if not requested
     suite: Membership | None = None  # the suite that it was measured for; None outside of one
     profile: Profile | None = None  # where the time of a step goes; only of the verbs trace and profile
     # what was tried to make a script faster, and what was kept; only of the verbs tune and verify

@@ -14,7 +14,7 @@ from msgspec import Struct, structs
 
 
 class Metric(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a number is."""
+    """The meaning of a number: its name, its unit, which way is better."""
 
     tag: str  # stable name for machines, `latency`, `memory/host/peak`
     unit: str  # SI base unit of stored values: s B J W K Hz FLOP MAC FLOP/s B/s 1/s 1 ratio
@@ -71,7 +71,7 @@ THROUGHPUT_ORDER = (Regime.SATURATED, Regime.ISOLATED, Regime.DEVICE, Regime.PAC
 
 
 class Label(IntFlag):
-    """What is known about one sample. Samples are labelled, never deleted."""
+    """The known facts about one sample. Samples are labelled, never deleted."""
 
     NONE = 0
     WARM_UP = 1  # before the level settled
@@ -121,7 +121,7 @@ class Series(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return f"Series({name}, {len(self.samples):,} samples in {self.metric.unit})"
 
     def __post_init__(self) -> None:
-        """Raise ValueError where a column has another number of values than there are samples."""
+        """Raise ValueError if a column has another number of values than there are samples."""
         for name in ("at", "process", "label", "calls", "round"):
             column = getattr(self, name)
             if column and len(column) != len(self.samples):

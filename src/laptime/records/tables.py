@@ -77,7 +77,7 @@ class KernelRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
     mean_ns: int
     min_ns: int
     max_ns: int
-    # blocks_per_sm, occupancy: means weighted by duration; occupancy 0 to 1. None where the trace has none.
+    # blocks_per_sm, occupancy: means weighted by duration; occupancy 0 to 1. None if the trace has none.
     blocks_per_sm: float | None = None
     occupancy: float | None = None
 
@@ -144,10 +144,10 @@ class Memory(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Memory of one device."""
 
     device: str  # cpu, cuda:0, hip:0 ...
-    peak: int | None = None  # highest total allocated, bytes. None where the trace has no totals (format A).
+    peak: int | None = None  # highest total allocated, bytes. None if the trace has no totals (format A).
     peak_at_ns: int | None = None  # when
     reserved_peak: int | None = None  # highest total reserved
-    capacity: int | None = None  # bytes of the device, where known
+    capacity: int | None = None  # bytes of the device, if known
     curve: list[MemoryPoint] = []  # at most about 2000 points that keep every peak
     # bytes at each point of the curve, most at the peak first, by what holds them (a snapshot) or by the
     # phase of the step that allocated them (a trace); they sum to the curve
@@ -156,7 +156,7 @@ class Memory(Struct, frozen=True, kw_only=True, omit_defaults=True):
     live: list[LiveAtPeak] = []
     unknown_live: int | None = None
     # bytes alive at the peak by what holds them, most first: weights, gradients, activations, optimizer,
-    # other, older than the record. Empty where the file has no stacks.
+    # other, older than the record. Empty if the file has no stacks.
     holders: list[tuple[str, int]] = []
     operators: list[MemoryRow] = []  # rows by allocated bytes, largest first
     events: int = 0
@@ -225,7 +225,7 @@ class CopyRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
     # upload_calls, upload_ns: those of one long row of copies that happens once: a model is moved
     upload_calls: int = 0
     upload_ns: int = 0
-    bytes: int | None = None  # None where the trace does not tell
+    bytes: int | None = None  # None if the trace does not say
     bandwidth: float | None = None  # bytes / s over the time copying
     operators: list[tuple[str, int]] = []  # that caused them, most time first: (name, ns)
     stack: list[str] = []  # of the most costly one, innermost first
@@ -249,7 +249,7 @@ class PathRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     id: str  # kind and name
     kind: Link
-    name: str  # kernel, or operator on the host; "" where nothing has a name
+    name: str  # kernel, or operator on the host; "" if nothing has a name
     total_ns: int
     parts: int  # how many
     longest_ns: int  # the longest of them

@@ -1,4 +1,4 @@
-"""What `laptime tune` found: diagnosis, ladder, gates, the gain of the whole, the patch.
+"""The results of `laptime tune`: diagnosis, ladder, gates, the gain of the whole, the patch.
 
 All times are seconds, all speedups are baseline time over candidate time (above 1 is faster)."""
 
@@ -24,7 +24,7 @@ class GateCheck(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     name: str  # loss, gradients, parameters, buffers, optimizer_state, samples, learning_rate, order ...
     outcome: Judgement  # whether it is kept; undecided never counts as kept
-    # value, limit: what was found and what was allowed; None where it is not a number
+    # value, limit: what was found and what was allowed; None if it is not a number
     value: float | None = None
     limit: float | None = None
     sentence: str = ""  # with its numbers; names the worst tensor
@@ -92,7 +92,7 @@ class Diagnosis(Struct, frozen=True, kw_only=True, omit_defaults=True):
     detectable: float | None = None
     batch: int = 1
     peak: int | None = None
-    # share of the step that the device works; None where it was not measured
+    # share of the step that the device works; None if it was not measured
     utilization: float | None = None
     facts: list[str] = []
     notes: list[str] = []
@@ -128,7 +128,7 @@ class Rung(Struct, frozen=True, kw_only=True, omit_defaults=True):
     memory: float | None = None  # ratio of peaks, candidate over incumbent
     utilization: float | None = None  # share of the step that the device works, with it
     hunk: bool = False  # its edit stands in the patch
-    edit: str = ""  # why not, where it does not
+    edit: str = ""  # why not, if it does not
     suggestion: str = ""
 
 
@@ -202,18 +202,18 @@ class Point(Struct, frozen=True, kw_only=True, omit_defaults=True):
     bound: float | None = None
     throughput: float = 0.0  # items per second, of all instances
     peak: int = 0  # bytes of their processes together
-    # joules an item, gross, of CPU packages and memory; None where no meter gave a reading
+    # joules an item, gross, of CPU packages and memory; None if no meter gave a reading
     energy: float | None = None
     calls: int = 0  # timed
     limits: Judgement | None = None  # whether it keeps them; None if none were set
-    # no other point is better in one of latency, throughput, memory and, where it was read of all, energy
+    # no other point is better in one of latency, throughput, memory and, if it was read of all, energy
     # without being worse in another
     front: bool = False
     chosen: bool = False  # it is the final set
 
 
 class TunedModel(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a session has besides where it tunes a model, not a script."""
+    """The additional results of a session that tunes a model, not a script."""
 
     batch: int = 1  # items in a call
     inputs: str = ""  # of a call, in words
@@ -229,17 +229,17 @@ class TunedModel(Struct, frozen=True, kw_only=True, omit_defaults=True):
     max_memory: int | None = None  # bytes that its process may have
     limits: list[GateCheck] = []  # whether the chosen point keeps them
     points: list[Point] = []  # all that was measured, the fastest first
-    # what bounds a call, before and after; None where the session ended before that was asked
+    # what bounds a call, before and after; None if the session ended before that was asked
     bounds: ModelBounds | None = None
 
     @property
     def chosen(self) -> Point | None:
-        """The point of the final set; None where none was measured as a point."""
+        """The point of the final set; None if none was measured as a point."""
         return next((point for point in self.points if point.chosen), None)
 
 
 class TunedServer(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a session has besides where it tunes the flags of a server."""
+    """The additional results of a session that tunes the flags of a server."""
 
     before: str = ""  # its command line as it is
     command: str = ""  # with the final flags; `{port}` stays open in both
@@ -286,20 +286,20 @@ class Tuning(Struct, frozen=True, kw_only=True, omit_defaults=True):
     trials: int = 0  # processes that were started
     ended: str = "complete"  # complete, budget (stopped trying), interrupted
     why_ended: str = ""  # why nothing more was tried
-    shortfall: Shortfall | None = None  # what the budget was too short for; None where it was not
+    shortfall: Shortfall | None = None  # what the budget was too short for; None if it was not
     # of a session that tunes a model, server: of one that tunes a server's flags; None of others
     model: TunedModel | None = None
     server: TunedServer | None = None
 
     @property
     def limits(self) -> list[GateCheck]:
-        """What the final set has to keep, and whether it does."""
+        """The limits that the final set has to keep, and whether it does."""
         tuned = self.model or self.server
         return tuned.limits if tuned else []
 
 
 class Shortfall(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a session left out because its budget was too short for it."""
+    """A part that a session left out because its budget was too short for it."""
 
     # race (nothing could be tried), measurement (the gain was not measured again)
     what: Literal["race", "measurement"]

@@ -1,4 +1,4 @@
-"""What a report says about where, what and how sure, written once: terminal, Markdown and page agree."""
+"""The words of a report for where, what and how sure, written once: terminal, Markdown and page agree."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _PHRASES = {
     "train": "training steps ({})",
     "again": "copy {}",
 }
-"""How an axis and its value read in a sentence, where it is not `NAME VALUE`."""
+"""How an axis and its value read in a sentence, if it is not `NAME VALUE`."""
 _WITHOUT = {"compile": "not compiled", "channels_last": "not channels last", "train": "inference"}
 _WITHOUT |= {"again": "copy 1", "instances": "1 instance", "backend": "torch"}
 """The same of an axis that a case does not have."""
@@ -64,7 +64,7 @@ def plain(text: object) -> str:
 
 
 def axis_value(name: str, value: Axis | None) -> str:
-    """An axis value as a table cell; `-` or the default's name where the case has none."""
+    """An axis value as a table cell; `-` or the default's name if the case has none."""
     if value is None:
         return _ABSENT.get(name, "-")
     if isinstance(value, bool):
@@ -111,7 +111,7 @@ def variant_name(case: Case, run: Run) -> str:
 
 
 def apart(candidate: Case, baseline: Case, run: Run) -> tuple[str, str, str]:
-    """What each of two cases has alone, and what varies in the run but is the same for both."""
+    """Return what only each of two cases has, and what varies in the run but is the same for both."""
     ours, theirs, shared = [], [], []
     if candidate.target != baseline.target:
         ours.append(printable(candidate.target))
@@ -144,7 +144,7 @@ def held(run: Run) -> str:
 
 
 def title(run: Run) -> str:
-    """What the run was about: its name, else its targets."""
+    """Return the title of the run: its name, else its targets."""
     targets = list(dict.fromkeys(case.target for case in run.cases)) or [s.target for s in run.subjects]
     return printable(run.name) or some([printable(target) for target in targets], 3) or printable(run.verb)
 
@@ -187,7 +187,7 @@ def libraries(run: Run) -> list[str]:
 
 
 def processes(run: Run) -> list[str]:
-    """Fresh worker processes behind the best-supported case; nothing where nothing was measured."""
+    """Fresh worker processes behind the best-supported case; nothing if nothing was measured."""
     numbers = [len(set(s.process)) or 1 for case in run.cases for s in case.series if s.samples]
     if not numbers:
         return []
@@ -195,7 +195,7 @@ def processes(run: Run) -> list[str]:
 
 
 def took(run: Run) -> list[str]:
-    """How long the command took, and whether it is over."""
+    """Say how long the command took, and whether it is over."""
     end = f", {run.status}" if run.status in ("running", "interrupted") else ""
     return [f"took {show(run.seconds, 's')}{end}"] if run.seconds > 0 else []
 

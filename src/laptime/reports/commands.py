@@ -52,7 +52,7 @@ def again(run: Run, *options: str, verb: str = "", without: Sequence[str] = ()) 
 def tuning(optimization: str, run: Run) -> str:
     """A session of `tune` that tries one optimization on the program that was profiled.
 
-    "" where the program is a model, and models have no such change."""
+    "" if the program is a model, and models have no such change."""
     only = ["--only", optimization]
     subject = run.subjects[0] if run.subjects else None
     if subject is not None and subject.source == IN_MEMORY:
@@ -100,7 +100,7 @@ def _others(words: Sequence[str], without: Sequence[str], options: Sequence[str]
 
 
 def _typed(run: Run, verb: str) -> list[str]:
-    """The words of the command from its verb on; [] where none was typed that measures this again."""
+    """The words of the command from its verb on; [] if none was typed that measures this again."""
     words = run.command
     found = next((word for word in (verb, "compare", "check") if word in words), "")
     if words[:1] != ["laptime"] or not found or (found != verb and verb != "bench"):

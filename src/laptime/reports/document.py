@@ -1,4 +1,4 @@
-"""What a report says, whatever kind of run it is about: builders make a `Document`, formats show any.
+"""The document of a report, for any kind of run: builders make a `Document`, formats show any.
 
 Every text in it is plain: formats escape, shorten and lay out. Numbers are in SI base units unless a column's
 kind says otherwise. Only the page calls what is lazy (`Chart.plot`), only machines call `Document.data`."""
@@ -23,7 +23,7 @@ Kind = Literal["text", "code", "time", "short", "change", "bytes", "rate", "shar
 text: words; code: names from programs, in a fixed-width font; time: nanoseconds, one unit a column on the
 page; short: nanoseconds, each in its own unit; change: nanoseconds with a sign; bytes: bytes; rate: bytes per
 second; share: 0 to 1 as per cent; count: with thousands separators; number: three digits, or none after the
-point where all are whole.
+point if all are whole.
 """
 Value = str | float | int | None
 Tone = Literal["trusted", "noisy", "invalid", "neutral", "unknown"]
@@ -75,7 +75,7 @@ class Bar(Struct, frozen=True):
     name: str
     value: float = 0.0  # its length, on the scale of the block
     text: str = ""  # the value in words
-    share: float | None = None  # 0 to 1, printed beside the text where it is not None
+    share: float | None = None  # 0 to 1, printed beside the text if it is not None
     kind: str = ""  # class of its colour (`p-KIND` on the page)
     note: str = ""
     parts: Sequence[Bar] = ()  # stacked inside the bar instead of one colour
@@ -89,7 +89,7 @@ class Bars(Block, frozen=True):
     rows: Sequence[Bar]
     title: str = ""
     note: str = ""
-    whole: float | None = None  # the value of a bar of full width; the longest bar's where it is None
+    whole: float | None = None  # the value of a bar of full width; the longest bar's if it is None
     stacked: bool = False  # the page draws all rows as one band with a legend; elsewhere each row is a line
     legend: Sequence[Bar] = ()  # names of the kinds of parts
 
@@ -112,7 +112,7 @@ def measured(quantity: Quantity) -> Cell:
 
 
 def number(value: float | None, unit: str, ci95: tuple[float, float] | None = None) -> Cell:
-    """A number with its unit, and its interval where it has one."""
+    """A number with its unit, and its interval if it has one."""
     return Cell(text="-") if value is None else measured(Quantity.of(value, ci95, unit=unit))
 
 
@@ -158,7 +158,7 @@ class Table(Block, frozen=True):
     # rows on the page; those further down that a finding links to are there, too. A terminal shows the rows
     # with detail brief, Markdown those that are folded, too.
     most: int = 400
-    total: int = 0  # rows that there are, where only some are listed; 0 where all are
+    total: int = 0  # rows that there are, if only some are listed; 0 if all are
     notes_title: str = "why"  # what Markdown and CSV call the column of the rows' notes
     tree: bool = False  # rows have a depth and can be folded
 
@@ -198,13 +198,13 @@ class Notice(Struct, frozen=True):
 
 
 class Notices(Block, frozen=True):
-    """What checks and small findings say, one line each."""
+    """The sentences of checks and small findings, one line each."""
 
     rows: Sequence[Notice]
 
 
 class Failure(Block, frozen=True, kw_only=True):
-    """What could not be measured: `status` is failed, skipped or cut short."""
+    """A case that could not be measured: `status` is failed, skipped or cut short."""
 
     status: str
     name: str
@@ -230,11 +230,11 @@ class Drawing(Protocol):
         ...
 
     def keys(self) -> Markup:
-        """What its marks mean, under it."""
+        """The legend of its marks, under it."""
         ...
 
     def points(self) -> Any:
-        """Data for tooltips of it for wide screens; None where its marks have titles."""
+        """Data for tooltips of it for wide screens; None if its marks have titles."""
         ...
 
 
@@ -255,7 +255,7 @@ class Stage(Block, frozen=True, kw_only=True):
 
 
 class Panels(Block, frozen=True):
-    """Blocks side by side where there is room."""
+    """Blocks side by side if there is room."""
 
     blocks: Sequence[Block]
 
@@ -285,7 +285,7 @@ class Section(Struct, frozen=True):
     blocks: Sequence[Block]
     note: str = ""  # explains the section on the page; what everybody must read is a `Text`
     detail: Detail = "brief"
-    # whether a terminal and Markdown write the title; the page does where it is not `lead`, too
+    # whether a terminal and Markdown write the title; the page does if it is not `lead`, too
     headed: bool = True
     lead: bool = False  # the page shows it right after the verdict, before the cards
     folded: bool = False  # Markdown folds it away under its title
@@ -306,13 +306,13 @@ class TestCase(Struct, frozen=True):
 
 
 class Document(Struct, frozen=True, kw_only=True):
-    """All that a report says."""
+    """The whole content of a report."""
 
     verb: str
     title: str
     verdict: Headline
     sections: Sequence[Section]
-    data: Callable[[], Any]  # the document that `--json` prints; the page has it, too, where it is `embedded`
+    data: Callable[[], Any]  # the document that `--json` prints; the page has it, too, if it is `embedded`
     embedded: bool = False
     run: Run | None = None  # what it is about; None for what is not stored (doctor, history)
     conditions: Sequence[str] = ()  # what holds for all of it: machine, versions, settings

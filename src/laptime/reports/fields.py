@@ -48,7 +48,7 @@ def listed(
 
 
 def told(value: float | None, write: Callable[[Any], str]) -> Cell:
-    """A number as it is written, `-` where there is none."""
+    """A number as it is written, `-` if there is none."""
     return Cell("-" if value is None else write(value), value)
 
 

@@ -1,4 +1,4 @@
-"""What the JSON documents of all kinds of run share: reasons, the machine, schemas, structs as text."""
+"""The parts that JSON documents of all kinds of run share: reasons, the machine, schemas, structs as text."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ T = TypeVar("T", bound=Struct)
 
 
 class Reason(Struct, frozen=True, kw_only=True):
-    """What a check says; `case` is the key of the case, null for the whole run."""
+    """The sentence of a check; `case` is the key of the case, null for the whole run."""
 
     check: str
     outcome: Outcome
@@ -47,7 +47,7 @@ def filled(document: type[T], *records: Any, **special: Any) -> T:
 
 Environment = struct(
     "Environment",
-    "Machine, limits, libraries and knobs; null where it could not be read. The host's name is left out.",
+    "Machine, limits, libraries and knobs; null if they could not be read. The host's name is left out.",
     {
         "fingerprint": str,
         **fields_of(records.Environment, without=("host", "sockets", "cloud")),
@@ -67,7 +67,7 @@ def reason(check: Check, case: Case | None) -> Reason:
 
 
 def reasons(run: Run) -> list[Reason]:
-    """What checks of the whole run have to say."""
+    """Return the reasons from checks of the whole run."""
     return [reason(check, None) for check in run.checks if check.outcome != "ok"]
 
 
@@ -88,7 +88,7 @@ def plain(value: Any) -> Any:
 
 
 def written(value: Any, indent: int = 0) -> str:
-    """JSON by lines: a dictionary's key a line, and a list's item where items are dictionaries."""
+    """JSON by lines: a dictionary's key a line, and a list's item if items are dictionaries."""
     pad = " " * (indent + 2)
     if isinstance(value, dict) and value:
         rows = [f"{pad}{_compact(name)}: {written(item, indent + 2)}" for name, item in value.items()]

@@ -1,4 +1,4 @@
-"""What a medium shows of a document: the parts of the right detail that have content, and values as texts.
+"""The parts of a document that a medium shows, at the right detail and with content, and values as texts.
 
 A raw value stands alone with its unit, or in a column that has one unit for all its cells; columns of one
 kind share their unit, so that numbers can be compared by their length."""
@@ -69,7 +69,7 @@ def _says_something(cell: doc.Value | doc.Cell) -> bool:
 
 
 def _has_content(block: doc.Block) -> bool:
-    """Charts, findings and the like always have; the others where what they hold is not empty."""
+    """Charts, findings and the like always have; the others if what they hold is not empty."""
     return all(getattr(block, name, True) for name in ("rows", "tables", "blocks", "text"))
 
 
@@ -79,7 +79,7 @@ def title(column: Column) -> str:
 
 
 def alone(kind: Kind, value: Value | Cell) -> str:
-    """A value with its own unit and three figures, `262 ms`; `-` where there is none."""
+    """A value with its own unit and three figures, `262 ms`; `-` if there is none."""
     if isinstance(value, Cell):
         return value.text
     if value is None or value == "":
@@ -141,7 +141,7 @@ def _number(value: Value | Cell) -> float | None:
 
 
 def _unit(kind: Kind, numbers: list[float]) -> tuple[float, str]:
-    """The largest one's; short times get the median's where the largest is not too long in it."""
+    """The largest one's; short times get the median's if the largest is not too long in it."""
     if kind in NANOSECONDS:
         median, top = numbers[len(numbers) // 2], numbers[-1]
         factor, unit = scale(min(top, 59e9) / 1e9, "s")

@@ -67,14 +67,14 @@ def printed(lines: Iterable[Text], *, color: bool) -> str:
 
 
 def drawn(table: RenderableType) -> list[Text]:
-    """What rich makes of a table, line by line."""
+    """Return rich's drawing of a table, line by line."""
     out = console(color=True)
     rows = out.render_lines(table, out.options, pad=False)
     return [Text.assemble(*((part.text, part.style or "") for part in row)) for row in rows]
 
 
 def style_of(word: str) -> str:
-    """How a word of a verdict, or what stands out in a table, is written; "" as everything else."""
+    """Say how a word of a verdict, or what stands out in a table, is written; "" as everything else."""
     return _STYLES.get(word) or _COLOURS.get(words.TONES.get(word, ""), "")
 
 
@@ -122,7 +122,7 @@ def bar_drawn(share: float, width: int) -> str:
 
 
 def footer(run: Run | None, *, brief: bool) -> str:
-    """Where the run is kept, and what to type for the rest, or for a page of it."""
+    """Say where the run is kept, and what to type for the rest, or for a page of it."""
     if run is None:
         return "--details shows the rest"
     if (save := run.plan.get("save")) is not None and save.value is False:
@@ -162,7 +162,7 @@ def lines(table: Table, width: int) -> list[Text]:
 
 
 def _narrowed(table: Table, columns: list[_Shown], width: int) -> list[Text]:
-    """Without the last numbers, and which they are; nothing where names and the first number do not fit."""
+    """Without the last numbers, and which they are; nothing if names and the first number do not fit."""
     kept, left_out = list(columns), list[str]()
     while (fitting := _fitted(kept, width, shortest=_NARROW_NAME)) is None:
         numbers = [at for at, column in enumerate(kept) if column.kind != "name"][1:]
@@ -175,7 +175,7 @@ def _narrowed(table: Table, columns: list[_Shown], width: int) -> list[Text]:
 
 
 def _layouts(table: Table) -> Iterator[list[_Shown]]:
-    """From wide to narrow: with the ends of intervals, with half their width, without the least columns."""
+    """Yield layouts from wide to narrow: with intervals, with half widths, without the least columns."""
     both = [_columns(table, exact=exact) for exact in (True, False)]
     priorities = sorted({column.priority for column in both[0] if column.priority}, reverse=True)
     for least in [_BARS + 1, *priorities]:
@@ -218,7 +218,7 @@ def _width(column: _Shown) -> int:
 
 
 def _fitted(columns: list[_Shown], width: int, shortest: int = _SHORTEST_NAME) -> list[_Shown] | None:
-    """The columns with names as short as needed; None where they do not fit."""
+    """The columns with names as short as needed; None if they do not fit."""
     fitting = list(columns)
     while (over := sum(len(GAP) + _width(column) for column in fitting) - width) > 0:
         names = [at for at, column in enumerate(fitting) if column.kind == "name"]

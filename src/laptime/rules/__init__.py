@@ -23,7 +23,7 @@ _ORDER = {"problem": 0, "advice": 1, "info": 2}
 
 
 def diagnose(profile: Profile, machine: Environment | None = None) -> list[Finding]:
-    """What all rules have to say: most severe first, then what relieves the verdict's limit, then by gain.
+    """Return the findings of all rules: most severe, then what relieves the verdict's limit, then by gain.
 
     Gains are counted once: those of all findings sum to no more than the step. A rule of another package that
     is broken becomes a finding of its own.

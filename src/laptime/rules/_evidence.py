@@ -85,7 +85,7 @@ def finding(
         gain: upper bound in seconds per step, else the sum of what it reaches; gain_is: how it was computed.
         loud: severity, when it is not to follow from the gain.
         limits: see `severity`.
-        optimization: left out where the tuner would refuse it.
+        optimization: left out if the tuner would refuse it.
         reaches: seconds per step of which pools the change can reach (see the module): what was measured, so
             the gain is never more than their sum.
     """
@@ -195,14 +195,14 @@ def settled(profile: Profile, findings: Sequence[Finding], general: Mapping[str,
 
 
 def bound(profile: Profile, finding: Finding) -> Bound | None:
-    """What its change would relieve: the pool that it reaches most of; None where it does not say."""
+    """Return the bound that its change relieves: the pool that it reaches most of; None if not given."""
     reaches = finding.evidence.get("reaches", {})
     relieved = BOUNDS.get(max(reaches, key=lambda pool: reaches[pool], default=""))
     return "cpu" if relieved == "device" and not profile.overview.devices else relieved
 
 
 def _taken(finding: Finding, left: dict[str, float]) -> float:
-    """What is left of what this finding reaches; it is taken out of the pools."""
+    """Return the rest of what this finding reaches, and take it out of the pools."""
     wanted = finding.gain or 0.0
     reaches: dict[str, float] = finding.evidence.get("reaches", {})
     if not reaches or not left:
@@ -250,7 +250,7 @@ FOREACH = (*FUSED, "ASGD", "Adadelta", "Adafactor", "Adamax", "NAdam", "RAdam", 
 
 
 def possible(profile: Profile, optimization: str) -> str:
-    """The optimization, "" where the tuner would refuse it."""
+    """The optimization, "" if the tuner would refuse it."""
     if profile.workload is None or not optimization:
         return optimization
     if profile.workload.server or profile.workload.kind == "unknown":
@@ -259,6 +259,6 @@ def possible(profile: Profile, optimization: str) -> str:
 
 
 def optimizer_switch(profile: Profile, name: str) -> str:
-    """`fused=True`, `foreach=True`, or "" where this optimizer has neither."""
+    """`fused=True`, `foreach=True`, or "" if this optimizer has neither."""
     fused = name in FUSED and not (name == "Adagrad" and profile.overview.devices)
     return "fused=True" if fused else "foreach=True" if name in FOREACH else ""

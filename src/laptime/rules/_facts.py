@@ -1,4 +1,4 @@
-"""What rules need to know of a program before they speak: `NEEDS` of a rule names these facts, `!` in front
+"""Facts about a program that rules need before they speak: `NEEDS` of a rule names them, `!` in front
 means that one must not hold. A rule whose needs are not met is silent.
 
 A profile without a workload was read by a reader that looks for none of this: no fact holds."""
@@ -121,7 +121,7 @@ def hidden(profile: Profile) -> Wait | None:
 
 
 def mistaken(profile: Profile) -> float:
-    """Seconds per step that count as the host's work, and surely are waiting for data."""
+    """Seconds per step that count as the host's work, and certainly are waiting for data."""
     wait = hidden(profile)
     known = wait is not None and wait.names and not host_work(profile, "preprocessing")
     return wait.seconds if wait is not None and known else 0.0
@@ -137,7 +137,7 @@ def _preprocessing(profile: Profile) -> Wait:
 
 
 def _attributed(profile: Profile) -> Wait:
-    """What is attributed to data already: by the device's idle time, else by the timed loader."""
+    """Return the wait attributed to data already: by the device's idle time, else by the timed loader."""
     if profile.overview.devices:
         return Wait(idle_seconds(profile, "data"), "the device is idle meanwhile", [])
     phase = sum(each.host_ns for each in profile.overview.phases if each.name == "data") * 1e-9

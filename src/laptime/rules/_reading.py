@@ -30,7 +30,7 @@ def step(profile: Profile) -> float:
 
 
 def slowdown(profile: Profile) -> float:
-    """How much longer the profiler made the step; 1.0 where that is not known."""
+    """Return how much longer the profiler made the step; 1.0 if that is not known."""
     return max(1.0, profile.reconciled.slowdown) if profile.reconciled is not None else 1.0
 
 
@@ -120,7 +120,7 @@ def operators(profile: Profile, pattern: str) -> list[OperatorRow]:
 
 
 def capability(profile: Profile) -> tuple[int, int] | None:
-    """Compute capability of the first CUDA device; None for others, and where the file does not tell."""
+    """Compute capability of the first CUDA device; None for others, and if the file does not say."""
     text = profile.accelerators[0].capability if profile.accelerators else ""
     found = re.fullmatch(r"(\d+)\.(\d+)", text)
     return (int(found[1]), int(found[2])) if found and profile.device_type == "cuda" else None
@@ -166,13 +166,13 @@ def untraced_wait(profile: Profile) -> float | None:
 
 
 def loader_wait(profile: Profile) -> float:
-    """Seconds per step; without an accelerator the share that the untraced steps had, where it is known."""
+    """Seconds per step; without an accelerator the share that the untraced steps had, if it is known."""
     part = untraced_wait(profile)
     return profile.overview.breakdown.dataloader_ns * 1e-9 if part is None else step(profile) * part
 
 
 def waited_times(profile: Profile, waited: float) -> str:
-    """`2.27 ms of each 3.89 ms untraced step (58 %)`, of the traced one where no other is known."""
+    """`2.27 ms of each 3.89 ms untraced step (58 %)`, of the traced one if no other is known."""
     part, plain = untraced_wait(profile), profile.reconciled
     if part is None or plain is None:
         return times(profile, waited)
@@ -199,7 +199,7 @@ are first of all from one type to another."""
 
 
 def loading(profile: Profile) -> Loading | None:
-    """None where a loader has workers: their operators are in no trace of the program."""
+    """None if a loader has workers: their operators are in no trace of the program."""
     spent = {row.id: row.host_self_ns * in_loader(row) for row in profile.operators}
     rows = sorted((row for row in profile.operators if spent[row.id]), key=lambda row: -spent[row.id])
     if not rows or not marks(profile, ALONE):
@@ -222,7 +222,7 @@ def is_loading(frames: Iterable[str]) -> bool:
 
 
 def launches_per_step(profile: Profile) -> float | None:
-    """Calls per step that launch work; a graph is one, whatever it replays. None where nothing tells."""
+    """Calls per step that launch work; a graph is one, whatever it replays. None if nothing tells."""
     launches = profile.launches
     if launches is None or not launches.launches + launches.unlaunched:
         return None
@@ -244,7 +244,7 @@ def often(number: float) -> str:
 
 
 def times(profile: Profile, seconds: float) -> str:
-    """`12.3 ms of each 178 ms step (7 %)`; `traced step` where the untraced one is known, too."""
+    """`12.3 ms of each 178 ms step (7 %)`; `traced step` if the untraced one is known, too."""
     traced = "traced " if profile.reconciled is not None else ""
     part = percent(share(profile, seconds))
     return f"{show(seconds, 's')} of each {show(step(profile), 's')} {traced}step ({part})"
@@ -255,7 +255,7 @@ UNEVEN = 0.5  # Shares: launches without their work, and a step's device time of
 
 
 def missing(profile: Profile) -> str:
-    """What of the device's work is not in the file, in words; "" when nothing seems to be missing."""
+    """Say which of the device's work is not in the file; "" if nothing seems to be missing."""
     counts = profile.launches
     if counts is not None and counts.launches and counts.lost > LOST * (counts.launches + counts.lost):
         return f"the file has no kernels of {counts.lost:,} of {counts.launches + counts.lost:,} launches"

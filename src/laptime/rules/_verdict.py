@@ -1,4 +1,4 @@
-"""What limits the step: one word, and where the device's time goes by what could give it back."""
+"""The limit of the step: one word, and the device's time by what could give it back."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _ALSO: dict[Bound, str] = {
     "copy": "{time} it only copies",
     "synchronisation": "{time} it is empty after the host had waited for it",
 }
-"""What is said of the second largest part, where it is notable."""
+"""What is said of the second largest part, if it is notable."""
 _ON_CPU: dict[Bound, str] = {
     "input": "Input-bound: {time} the program waits for data",
     "host": "Host-bound: {time} Python runs outside of all operators",
@@ -64,7 +64,7 @@ _COMPUTING: dict[Bound, str] = {"device": "{time} kernels compute", "cpu": "{tim
 
 
 def verdict(profile: Profile) -> Bottleneck:
-    """What limits the step, in words; `unknown` when the profile does not tell."""
+    """Name the limit of the step, in words; `unknown` if the profile does not show it."""
     if profile.is_snapshot or profile.is_log:
         return _memory(profile) if profile.is_snapshot else _compilation(profile)
     if host_only(profile):
@@ -123,7 +123,7 @@ def _memory(profile: Profile) -> Bottleneck:
 
 
 def _compilation(profile: Profile) -> Bottleneck:
-    """What torch.compile compiled, and how much of it again."""
+    """Report what torch.compile compiled, and how much of it again."""
     rows = profile.compilations
     again = [row for row in rows if row.reasons]
     spent, repeated = (sum(row.total_ns for row in each) * 1e-9 for each in (rows, again))
@@ -144,7 +144,7 @@ def beginning(profile: Profile) -> str:
 
 
 def empty_wait(profile: Profile) -> str:
-    """The call in which the host waits for work that the file does not show; "" where that is not much."""
+    """The call in which the host waits for work that the file does not show; "" if that is not much."""
     seconds = _empty_seconds(profile)
     if share(profile, seconds) < CONSIDERABLE or profile.workload is None:
         return ""
@@ -156,7 +156,7 @@ def empty_wait(profile: Profile) -> str:
 
 
 def not_recorded(profile: Profile) -> str:
-    """How much of the step no event explains; "" where that is not much."""
+    """Say how much of the step no event explains; "" if that is not much."""
     seconds = unrecorded(profile)
     if share(profile, seconds) < CONSIDERABLE:
         return ""
@@ -166,7 +166,7 @@ def not_recorded(profile: Profile) -> str:
 
 
 def _silent(profile: Profile, parts: dict[Bound, float]) -> str:
-    """What no event explains: a share like the others, or told of the time behind a wait that has its own."""
+    """Report time that no event explains: a share like the others, or time behind a wait that has its own."""
     silent, unknown = share(profile, unrecorded(profile)), parts.get("unknown", 0.0)
     if min(silent, unknown) >= NOTABLE:
         return f"; {percent(min(silent, unknown))} of it was not recorded"
@@ -286,7 +286,7 @@ def _moved(
 
 
 def together(profile: Profile, parts: dict[Bound, float]) -> tuple[float, float]:
-    """Shares of communication alone and of computing: of all ranks together where there are several."""
+    """Shares of communication alone and of computing: of all ranks together if there are several."""
     steps = sum(row.step_ns * row.steps for row in profile.ranks)
     if len(profile.ranks) < 2 or steps <= 0:
         return parts.get("communication", 0.0), parts.get("device", parts.get("cpu", 0.0))
@@ -327,7 +327,7 @@ def _on_cpu(profile: Profile) -> dict[Bound, float]:
 
 
 def _length(profile: Profile) -> str:
-    """`12.3 ms step`; without an accelerator that of the untraced steps, where they are known in parts."""
+    """`12.3 ms step`; without an accelerator that of the untraced steps, if they are known in parts."""
     plain = profile.reconciled
     if plain is None or profile.overview.devices or not plain.parts_ns:
         return f"{show(profile.overview.step_ns * 1e-9, 's')} {'traced ' if plain is not None else ''}step"

@@ -32,7 +32,7 @@ def rule(profile: Profile) -> Finding | None:
         "allocator",
         f"the driver allocates and frees device memory {often(calls / steps)}"
         f" ({', '.join(name for name, _, _ in rows)}): {times(profile, spent)}"
-        + ("; memory is full, so cached blocks are given back and asked for again" if retries else ""),
+        + ("; memory is full, so cached blocks are freed and allocated again" if retries else ""),
         gain=spent,
         gain_is="all time in these calls",
         evidence={"calls": {name: number for name, number, _ in rows}},

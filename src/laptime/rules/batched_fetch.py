@@ -1,6 +1,6 @@
 """The loader picks samples one by one, and puts the batch together again.
 
-Silent where workers do it, whose operators no trace of the program has, and where the dataset works on
+Silent if workers do it, whose operators no trace of the program has, and where the dataset works on
 numpy's arrays.
 
 Lies when: rows are large: then copying them takes the time, and that stays.

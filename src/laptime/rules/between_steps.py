@@ -1,9 +1,9 @@
-"""Work between two steps is in no step, and in no figure of one.
+"""Work between two steps belongs to no step, and to no figure of a step.
 
-Silent where steps touch, and for a loop that `laptime profile` timed for less than an epoch.
+Silent if steps touch, and for a loop that `laptime profile` timed for less than an epoch.
 
-Lies when: the program waits between steps on purpose (a request that has not come), or what is between them
-is what it is for (an evaluation, rollouts).
+Lies when: the program waits between steps on purpose (a request that has not come), or the work between them
+is its purpose (an evaluation, rollouts).
 Source: our own: a tenth of the step. Ranges of NVTX around forward and backward leave loading outside."""
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def rule(profile: Profile) -> Finding | None:
         profile,
         "between-steps",
         f"{show(between, 's')} pass between one step and the next, {percent(between / whole)} of all"
-        " the time: they are in no step, and no figure of a step has them in it",
+        " the time: they belong to no step and to no figure of a step",
         loud="advice" if between > SERIOUS * step(profile) else "info",
         evidence={"between_s_per_step": between, "share_of_time": between / whole},
         change="mark the whole turn of the loop, loading included: profiler.step() once at its end, or"
@@ -36,7 +36,7 @@ def rule(profile: Profile) -> Finding | None:
 
 
 def _untraced(profile: Profile) -> Finding | None:
-    """Of the loop as it runs, without what `new_workers` tells."""
+    """The finding of the untraced loop, without the part of `new_workers`."""
     plain = profile.reconciled
     assert plain is not None
     between = plain.outside_ns - max(0, plain.workers_ns - plain.workers_wait_ns)

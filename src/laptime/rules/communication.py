@@ -1,7 +1,7 @@
 """Communication that no computing hides takes much of the step.
 
-Lies when: a collective waits for a rank that is late: then the network is not the problem, that rank is. One
-rank's file alone cannot tell waiting from transfer.
+Lies when: a collective waits for a rank that is late: then that rank is the problem, not the network. One
+rank's file alone does not separate waiting from transfer.
 Source: the TensorBoard plugin's 10 % of the mean step, applied to what collectives' kernels really take."""
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def rule(profile: Profile) -> Finding | None:
 
 
 def _change(profile: Profile, use: CollectiveUse | None) -> tuple[str, str]:
-    """What shortens this kind of collective, and the optimization that does it."""
+    """Return the change that shortens this kind of collective, and the optimization that makes it."""
     if use is None or use.kind not in _CHANGES:
         return _UNKNOWN, ""
     if use.kind != "all_reduce":

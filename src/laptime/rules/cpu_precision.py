@@ -31,7 +31,7 @@ LARGE = 16e6  # operations of a call from which on conversions cost less than th
 
 
 def rule(profile: Profile) -> Finding | None:
-    """Fire where the machine's instruction sets are known (`laptime profile` writes them down)."""
+    """Fire if the machine's instruction sets are known (`laptime profile` writes them down)."""
     known = str(profile.facts.get("isa", "")).replace(",", " ").split()
     isa = next((name for name in SPEEDUP if name in known), None)
     if profile.overview.devices or isa is None:
@@ -41,7 +41,7 @@ def rule(profile: Profile) -> Finding | None:
     recurrent = sum(row.host_total_ns for row in operators(profile, RECURRENT))
     if share(profile, per_step(profile, recurrent)) >= SERIOUS:
         return None  # their products are narrow, and autocast leaves the recurrence as it is
-    # Share of the time of products and convolutions in large calls; 1 where shapes do not tell.
+    # Share of the time of products and convolutions in large calls; 1 if shapes do not say.
     counted = profile.roofline.operators if profile.roofline is not None else []
     works = [row for row in counted if row.flop and row.kind.startswith(("matmul", "convolution"))]
     large = sum(row.total_ns for row in works if sum(row.flop.values()) >= LARGE * row.calls)

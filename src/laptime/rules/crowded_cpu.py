@@ -1,4 +1,4 @@
-"""The program does not get the CPU although operators are what it waits for: somebody else has it.
+"""The program waits for operators but does not get the CPU: other programs use it.
 
 Lies when: operators themselves wait (for a file, a lock, a device that the trace does not show).
 Source: our own: a thread inside an operator keeps one CPU busy; below 0.85 of one it was kept from running.

@@ -2,7 +2,7 @@
 
 Lies when: a custom backend (symmetric memory, MSCCL) is used whose kernels have other names.
 Source: the TensorBoard plugin's rule (compute capability 3.5 and later), but collectives are looked for on
-the device, too: newer traces do not name them where the plugin looks."""
+the device, too: newer traces do not name them in the events that the plugin reads."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """A CPU computes with numbers below float32's normal range, up to a hundred times slower than with others.
 
-Lies when: the denormal numbers lie where no product reads them, such as a moment of an optimizer.
+Lies when: no product reads the denormal numbers, as in a moment of an optimizer.
 Source: torch.set_flush_denormal; a hundred times and the share from which it matters are our own
 (`tuning.catalogue.flush_denormal`)."""
 
@@ -17,7 +17,7 @@ SLOWER = 100.0
 
 
 def rule(profile: Profile) -> Finding | None:
-    """Fire where `laptime profile` has counted such numbers, and products and convolutions take the step."""
+    """Fire if `laptime profile` has counted such numbers, and products and convolutions take the step."""
     part = float(profile.facts.get("denormal", 0.0))
     rows = sorted(operators(profile, MATRIX), key=lambda row: -row.host_self_ns)
     spent = per_step(profile, sum(row.host_self_ns for row in rows))

@@ -35,8 +35,8 @@ def rule(profile: Profile) -> Finding | None:
         limits=("copy", *DEVICE),
         evidence={"copies_per_step": number, "bytes": worst.bytes, "operators": dict(worst.operators[:5])},
         rows=[*(f"copies/{row.id}" for row in rows), *(f"operators/{name}" for name in names)],
-        change="clone() and contiguous() only where a tensor needs memory of its own; write into it with out="
-        " or copy once for many"
+        change="clone() and contiguous() only for a tensor that needs memory of its own; write into it with"
+        " out= or copy once for many"
         if cloned
         else "copy larger pieces, or none: let operators read views",
         stack=worst.stack,

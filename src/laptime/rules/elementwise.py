@@ -23,7 +23,7 @@ GENERAL = 1
 
 
 def rule(profile: Profile) -> Finding | None:
-    """Fire where fusing rows of them could save 10 % of a step that the device limits."""
+    """Fire if fusing rows of them could save 10 % of a step that the device limits."""
     if not profile.overview.devices:
         return _on_cpu(profile)
     fusible = profile.workload.fusible if profile.workload is not None else None
@@ -42,8 +42,8 @@ def rule(profile: Profile) -> Finding | None:
         profile,
         "elementwise",
         f"elementwise kernels, reductions and copies take {percent(fusible.total_ns / compute)} of the"
-        f" kernels' time: {fusible.kernels / max(1, profile.overview.steps):,.0f} a step; fused where they"
-        f" follow one another they save at most {times(profile, gain)}",
+        f" kernels' time: {fusible.kernels / max(1, profile.overview.steps):,.0f} a step; fusing"
+        f" those that follow one another saves at most {times(profile, gain)}",
         gain_is="their time without the longest kernel of each row of neighbours",
         limits=DEVICE,
         evidence={"kernels": fusible.kernels, "total_ns": fusible.total_ns, "rows_of_kernels": fusible.runs},

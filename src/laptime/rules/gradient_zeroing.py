@@ -15,7 +15,7 @@ NEEDS = frozenset({"training"})
 
 
 def rule(profile: Profile) -> Finding | None:
-    """Count what `zero_grad` launches, or calls where there is no device."""
+    """Count what `zero_grad` launches, or calls if there is no device."""
     rows = marks(profile, r"Optimizer\.zero_grad#")
     steps = max(1, profile.overview.steps)
     device = bool(profile.overview.devices)

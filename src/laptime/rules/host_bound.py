@@ -60,7 +60,7 @@ def rule(profile: Profile) -> Finding | None:
 
 
 def _change(profile: Profile) -> tuple[str, str]:
-    """What takes launching off the host here, and the optimization that does it."""
+    """Return the change that takes launching off the host here, and the optimization that makes it."""
     facts = _facts.of(profile)
     server = profile.workload.server if profile.workload is not None else ""
     if "graphs" in facts:

@@ -1,6 +1,6 @@
 """The file shows only the host of a program that works on an accelerator.
 
-Lies when: the program asked for CUDA by name and then ran without.
+Lies when: the program names CUDA but then runs without it.
 Source: our own: operators or collectives of an accelerator, and no device activity in the file."""
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ _SERVERS = {
 
 
 def rule(profile: Profile) -> Finding | None:
-    """Name what the host was in, where the file tells it. What is launched slowly is `host_bound`'s."""
+    """Name what the host was in, if the file tells it. What is launched slowly is `host_bound`'s."""
     row = next(iter(_facts.host_work(profile, "stretch")), None)
     few = row is None and _facts.launches_little(profile)
     if not few and (row is None or row.calls < profile.overview.steps / 2):

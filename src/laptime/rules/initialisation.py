@@ -1,6 +1,6 @@
-"""The recording is mostly a beginning: contexts, libraries, captured graphs, and no step that tells anything.
+"""The recording is mostly a beginning: contexts, libraries, captured graphs, and no step that shows anything.
 
-Lies when: the program is all beginning (one call, then its end), and that is what is to be measured.
+Lies when: the program is all beginning (one call, then its end), and that is the thing to measure.
 Source: CUDA makes a context at the first call that needs one and loads modules lazily (CUDA programming
 guide,
 "Lazy Loading"); half of the recording is our own threshold."""

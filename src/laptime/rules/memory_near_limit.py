@@ -1,7 +1,7 @@
 """The device's memory is nearly full.
 
-Lies when: the profiled steps are not the largest (longest sample, validation). What the caching allocator
-keeps in reserve is not counted, only what tensors hold.
+Lies when: the profiled steps are not the largest (longest sample, validation). Memory that the caching
+allocator keeps in reserve is not counted, only that of tensors.
 Source: the TensorBoard plugin's 90 % of the device's memory."""
 
 from __future__ import annotations

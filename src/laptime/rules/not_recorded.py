@@ -1,4 +1,4 @@
-"""Much of the step no recorded event explains: no advice can be given on it.
+"""No recorded event explains much of the step: laptime can give no advice on it.
 
 Lies when: the host sleeps on purpose (a load generator, a rate limit).
 Source: our own: gaps of at least 1 ms and 20 times the usual one, without any event; 5 % of the step."""
@@ -19,7 +19,7 @@ def rule(profile: Profile) -> Finding | None:
     return finding(
         profile,
         "not-recorded",
-        f"nothing was recorded of what the program did in {times(profile, silent)}"
+        f"no event shows what the program did in {times(profile, silent)}"
         + (": the profiler took or wrote out its buffers" if own else ""),
         loud="advice",
         evidence={

@@ -20,7 +20,7 @@ REGION = r"Torch-Compiled Region: (\d+)/(\d+)"
 
 
 def rule(profile: Profile) -> Finding | None:
-    """Sum the compilation, and name the frame that was compiled most often; why, where its log is at hand."""
+    """Sum the compilation, and name the frame that was compiled most often; why, if its log is at hand."""
     if profile.compilations:
         return _of_log(profile)
     marked = marks(profile, r".*\(dynamo_timed\)$")

@@ -20,7 +20,7 @@ RANDOM = re.compile(
 
 
 def rule(profile: Profile) -> Finding | None:
-    """Name the operators, where nothing shows that they draw random numbers."""
+    """Name the operators, if nothing shows that they draw random numbers."""
     work = loading(profile)
     # Random numbers for every batch; a sampler draws once an epoch.
     often = (row for row in profile.operators if row.calls >= max(1, profile.overview.steps))

@@ -47,7 +47,7 @@ def rule(profile: Profile) -> Finding | None:
 
 
 def _on_mac(profile: Profile) -> bool:
-    """By the system that laptime profiled on; of a file by the paths in its stacks."""
+    """Judge by the system that laptime profiled on; for a file by the paths in its stacks."""
     frames = (frame for row in profile.operators for place in row.stacks for frame in place.frames)
     return profile.facts.get("os") == "Darwin" or any(
         "/Users/" in frame or "/opt/homebrew/" in frame or "/Library/Frameworks/" in frame for frame in frames

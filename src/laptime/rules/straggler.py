@@ -1,7 +1,7 @@
 """One rank arrives last, and the others wait for it.
 
 Lies when: clocks of different machines were brought together by collectives that are themselves skewed, or
-one step is too few to tell a habit from an accident.
+one step is too few to separate a habit from an accident.
 Source: our own: half of all waiting, and waiting of 5 % of the step; TraceML scores stragglers alike."""
 
 from __future__ import annotations

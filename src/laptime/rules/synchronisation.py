@@ -1,7 +1,7 @@
 """The host waits for the device inside the step, and the device is empty afterwards.
 
 Lies when: the wait is needed (a check for NaN, a decision on the device's result), or a tool synchronises
-for its own measurement. A wait that leaves no gap costs nothing and is not told.
+for its own measurement. A wait that leaves no gap costs nothing and is not reported.
 Source: PyTorch's performance guide; 2 % of the step is our own threshold."""
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def rule(profile: Profile) -> Finding | None:
 
 
 def _mend(operator: str, wait: Synchronisation | None) -> tuple[str, str]:
-    """What to change for this operator, and the optimization that does it."""
+    """Return the change for this operator, and the optimization that makes it."""
     word = operator.removeprefix("aten::")
     if word in ("item", "_local_scalar_dense", "is_nonzero", "equal", "allclose"):
         return (

@@ -1,6 +1,6 @@
 """No kernel uses the tensor cores, although operators could.
 
-Lies when: a Triton kernel uses `tl.dot`, which its name does not tell; or float32 is wanted for accuracy.
+Lies when: a Triton kernel uses `tl.dot`, which its name does not show; or float32 is wanted for accuracy.
 Source: the TensorBoard plugin's rule (compute capability 7 and later, no tensor-core time, eligible
 operators), with tensor-core kernels up to Blackwell known, at least 5 % eligible, and silent for runs in half
 precision. The bound on the gain: half-precision tensor cores have 8 times the float32 rate of a V100
@@ -25,7 +25,7 @@ NEEDS = frozenset({"!beginning", "!server"})
 
 
 def rule(profile: Profile) -> Finding | None:
-    """Advise automatic mixed precision: bf16 where the device has it, else fp16."""
+    """Advise automatic mixed precision: bf16 if the device has it, else fp16."""
     able = capability(profile)
     uses = [use for use in profile.overview.devices if use.tensor_core_share is not None]
     if able is None or able < OLDEST or not uses or step(profile) <= 0:
@@ -45,7 +45,7 @@ def rule(profile: Profile) -> Finding | None:
     return finding(
         profile,
         "tensor-cores-unused",
-        f"{name} has tensor cores and none of its kernels uses them; {percent(eligible)} of their time is"
+        f"{name} has tensor cores, but no kernel uses them; {percent(eligible)} of their time is"
         " convolutions and matrix products that could",
         gain_is=f"eligible kernels at most {faster:g} times as fast, other kernels at most"
         f" {OTHER_SPEEDUP:g} times (half the bytes)",

@@ -38,7 +38,7 @@ def rule(profile: Profile) -> Finding | None:
 
 
 def matrices(row: OperatorRow) -> list[list[int]]:
-    """The shapes of the two matrices that are multiplied; [] where the file does not tell."""
+    """The shapes of the two matrices that are multiplied; [] if the file does not say."""
     last = [shape for shape in shapes(row) if len(shape) >= 2][-2:]
     return last if len(last) == 2 and all(size > 0 for shape in last for size in shape) else []
 

@@ -16,7 +16,7 @@ OPTIMIZER = "optimizer"
 
 
 def rule(profile: Profile) -> Finding | None:
-    """Count what `Optimizer.step` launches, or calls where there is no device."""
+    """Count what `Optimizer.step` launches, or calls if there is no device."""
     rows = [row for row in marks(profile, STEP) if "fused" not in row.name.lower()]
     if not rows or operators(profile, r"aten::_fused_.*"):
         return None

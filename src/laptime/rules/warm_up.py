@@ -1,4 +1,4 @@
-"""The first recorded steps are warm-up: no figure of a step has them in it.
+"""The first recorded steps are warm-up: no figure of a step includes them.
 
 Lies when: the first recorded step is long by chance (a checkpoint, another program on this machine).
 Source: our own: at least twice as long as the median of at least three settled steps, of which none is."""

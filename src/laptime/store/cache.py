@@ -1,4 +1,4 @@
-"""What was measured of a machine, until the machine changes: small JSON files in the user's cache folder.
+"""Measurements of a machine, until the machine changes: small JSON files in the user's cache folder.
 
     $LAPTIME_CACHE, else $XDG_CACHE_HOME/laptime, else ~/.cache/laptime (macOS: ~/Library/Caches/laptime)
 
@@ -17,7 +17,7 @@ from laptime.store.folder import write_whole
 
 
 def folder() -> Path:
-    """Where the cache lies; not made yet."""
+    """Return where the cache lies; not made yet."""
     if named := os.environ.get("LAPTIME_CACHE"):
         return Path(named)
     if shared := os.environ.get("XDG_CACHE_HOME"):
@@ -27,7 +27,7 @@ def folder() -> Path:
 
 
 def get(kind: str, key: str) -> dict[str, Any] | None:
-    """The document under this kind and key; None where there is none, or it cannot be read."""
+    """The document under this kind and key; None if there is none, or it cannot be read."""
     try:
         document = json.loads(_file(kind, key).read_text(encoding="utf-8"))
     except (OSError, ValueError):

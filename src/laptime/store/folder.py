@@ -41,7 +41,7 @@ def id_of(path: Path) -> str:
 
 
 def make(root: Path) -> None:
-    """Make a store where there is none. Raises OSError: it cannot be made."""
+    """Make a store if there is none. Raises OSError: it cannot be made."""
     if not root.exists():
         root.mkdir(parents=True, exist_ok=True)
         # Only in a folder of laptime's own making: LAPTIME_HOME may name one that is under git.

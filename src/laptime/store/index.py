@@ -1,8 +1,8 @@
-"""What is shown of every stored run, kept in SQLite: thousands are listed, or put in a history, at once.
+"""The listed facts of every stored run, kept in SQLite: thousands are listed, or put in a history, at once.
 
 The run files are the truth. `index.sqlite` beside them is made from them and may be deleted at any time: what
 is missing, damaged or made by another version is made again, and a file that was added, changed or deleted by
-hand is noticed by its name, size and time of change. Where nothing can be written, listing works without it.
+hand is noticed by its name, size and time of change. If nothing can be written, listing works without it.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Number(Struct, frozen=True, kw_only=True):
 
 
 class ListedRun(Struct, frozen=True, kw_only=True):
-    """What a listing shows of one run file."""
+    """The facts of one run file that a listing shows."""
 
     # id, path: of the file; the path is relative to the store
     id: str
@@ -97,7 +97,7 @@ def listing(root: Path | None = None, limit: int | None = None) -> tuple[list[Li
 
 
 def rows(kept: Kept[Row], root: Path | None = None) -> Iterator[Row]:
-    """What a table has of every run, newest first; what it lacks is read from the files, and kept."""
+    """Yield a table's row of every run, newest first; missing ones are read from the files, and kept."""
     base = root or folder.home()
     return _rows(base, files.paths(base), kept)
 
@@ -249,7 +249,7 @@ def _prepare(index: sqlite3.Connection) -> None:
 
 
 def _content(index: sqlite3.Connection | None, table: str, paths: list[str]) -> Indexed:
-    """What the index holds of the files between the first and the last of these; DatabaseError if damaged."""
+    """Return the index's rows of files between the first and the last of these; DatabaseError if damaged."""
     query = f"select path, mtime, size, line from {table} where path between ? and ?"  # noqa: S608 (ours)
     with contextlib.suppress(sqlite3.OperationalError):  # locked
         if index is not None and paths:

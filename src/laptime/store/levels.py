@@ -1,4 +1,4 @@
-"""What a history needs of every stored run: its numbers, and the conditions they were made under."""
+"""The data of every stored run that a history needs: its numbers, and the conditions they were made under."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Level(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 class CaseLevels(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The statistics of a case that are above zero; none of an invalid one. headline: tag of the number that
-    it is known by, also where that has no value."""
+    it is known by, also if that has no value."""
 
     key: str
     target: str
@@ -48,14 +48,14 @@ class RunLevels(Struct, frozen=True, kw_only=True, omit_defaults=True):
     commit: str = ""
     dirty: bool = False
     libraries: dict[str, str] = {}  # versions
-    machine: str = ""  # its name; "" where nothing names it (`Environment.machine`)
+    machine: str = ""  # its name; "" if nothing names it (`Environment.machine`)
     conditions: str = ""  # the fingerprint
     across_versions: str = ""  # that with libraries and Python left out
     cases: list[CaseLevels] = []
 
 
 def stored(root: Path | None = None) -> Iterator[RunLevels]:
-    """Those of all runs that can be read and have ended, newest first."""
+    """Yield the levels of all runs that can be read and have ended, newest first."""
     return (run for run in index.rows(_LEVELS, root) if run.cases and run.status != "running")
 
 

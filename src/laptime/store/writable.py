@@ -10,7 +10,7 @@ from laptime.kit.errors import UsageError
 
 
 def file(path: Path, option: str = "-o") -> Path:
-    """The path, where a file can be written there. option: how the path is typed.
+    """The path, if a file can be written there. option: how the path is typed.
     Raises UsageError: it cannot, and why."""
     if path.is_dir():
         raise _refused(path, option, "it is a folder")
@@ -23,7 +23,7 @@ def file(path: Path, option: str = "-o") -> Path:
 
 
 def folder(path: Path, option: str) -> Path:
-    """The path of a folder, where it is one that takes files, or can be made. option: how the path is typed.
+    """The path of a folder, if it is one that takes files, or can be made. option: how the path is typed.
     Raises UsageError: it is neither, and why."""
     there = path.expanduser().absolute()
     while not there.exists():
@@ -32,13 +32,13 @@ def folder(path: Path, option: str) -> Path:
 
 
 def _in(path: Path, option: str, parent: Path) -> Path:
-    """The path, where its folder takes a file."""
+    """The path, if its folder takes a file."""
     if not parent.is_dir():
         raise _refused(
             path, option, f"{parent} is a file" if parent.exists() else f"there is no folder {path.parent}"
         )
     try:
-        # Permissions alone do not tell: to root, and on file systems that take no files, all seem writable.
+        # Permissions alone do not say: to root, and on file systems that take no files, all seem writable.
         with tempfile.TemporaryFile(dir=parent):
             return path
     except OSError as error:

@@ -137,7 +137,7 @@ def _small(benchmark: Benchmark) -> Benchmark:
 def request(
     suite: Suite, benchmark: Benchmark, *, trials: int | None = None, timeout: float | None = None
 ) -> BenchRequest:
-    """What `laptime bench` is asked for; trials and timeout, if given, whatever the suite says.
+    """Return the request to `laptime bench`; trials and timeout, if given, replace the suite's.
     Raises UsageError: a quantity cannot be read; says of which benchmark."""
     try:
         if isinstance(benchmark.regression, str):
@@ -212,7 +212,7 @@ def _verdict(case: Case, name: str, kind: str, limit: str | float) -> Verdict:
 
 
 def regressions(benchmark: Benchmark, run: Run, compared: list[Comparison] | str) -> list[Verdict]:
-    """A verdict on every case that has numbers: undecided where the baseline has none. compared: the run
+    """A verdict on every case that has numbers: undecided if the baseline has none. compared: the run
     against its baseline, or why there is no comparison."""
     if benchmark.regression is None:
         return []

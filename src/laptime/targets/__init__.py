@@ -1,4 +1,4 @@
-"""What the user names: one file a kind, found by its name, so that adding a kind touches no list.
+"""Targets that the user names: one file a kind, found by its name, so that adding a kind touches no list.
 
 A target file has:
 
@@ -25,7 +25,7 @@ Origin = Literal["given", "known", "guessed", "none"]
 
 @dataclass(frozen=True, kw_only=True)
 class Program:
-    """What building a target gives.
+    """The result of building a target.
 
     A tuple of inputs is positional arguments, a mapping is keyword arguments, anything else is one argument.
     """
@@ -79,7 +79,7 @@ def parse(text: str) -> Recipe:
     if not text.strip():
         raise TargetError("the target is empty", why=f"targets are written {', '.join(forms())}")
     raise TargetError(
-        f"cannot tell what {text!r} is",
+        f"{text!r} is not a known kind of target",
         why=f"targets are written {', '.join(forms())}",
         next=f"laptime bench torchvision:{text}" if text.isidentifier() else "laptime bench --help",
     )
@@ -94,7 +94,7 @@ def arguments(inputs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
 
 
 def forms() -> list[str]:
-    """How targets are written, one form a kind."""
+    """Say how targets are written, one form a kind."""
     return [registry.load("targets", kind).FORM for kind in registry.names("targets")]
 
 

@@ -35,7 +35,7 @@ class Names:
 
 
 def names_in(path: Path) -> Names:
-    """What a Python file binds, read from its syntax tree: nothing of it runs.
+    """Read the names that a Python file binds from its syntax tree: nothing of it runs.
     Raises UserCodeError: it is not valid Python."""
     try:
         tree = ast.parse(path.read_bytes(), filename=str(path))
@@ -145,7 +145,7 @@ def is_model(value: Any) -> bool:
 
 
 def parameters(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
-    """Of a callable by name; {} where it does not tell them."""
+    """Return the parameters of a callable by name; {} if it does not give them."""
     try:
         return inspect.signature(function).parameters
     except (TypeError, ValueError):

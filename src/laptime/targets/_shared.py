@@ -1,5 +1,5 @@
-"""What targets share: models that a package knows by name (`torchvision:NAME`, `timm:NAME`), and models that
-lie in a file of their own (`FILE.onnx`, `FILE.xml`)."""
+"""Code for several targets: models that a package knows by name (`torchvision:NAME`, `timm:NAME`), and models
+that lie in a file of their own (`FILE.onnx`, `FILE.xml`)."""
 
 from __future__ import annotations
 

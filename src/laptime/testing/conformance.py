@@ -249,7 +249,7 @@ def _emptied(run: Run) -> Run:
 
 
 def _rendered(name: str, module: ModuleType, story: str, run: Run) -> str | bytes | None:
-    """The report of a run; None where the report refuses it in three lines that name the report."""
+    """The report of a run; None if the report refuses it in three lines that name the report."""
     before = msgspec.json.encode(run)
     try:
         page: str | bytes = module.render(run)

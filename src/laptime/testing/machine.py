@@ -41,7 +41,7 @@ class ScriptedMachine:
     # burst take up to twice as long, and the evidence shows the waiting
     neighbour: float = 0.0
     warm_up: int = 3  # calls of each process that take 1.5 times as long
-    flops: float = 0.0  # FLOPs of one call with one item; 0 when nobody can count them
+    flops: float = 0.0  # FLOPs of one call with one item; 0 if they cannot be counted
     peak: float = 0.0  # FLOP/s that the machine reaches at best; 0 when it has no peak to measure
     # share of the peak that is gone in every second stretch of 1.5 s, as on machines whose hypervisor lends
     # and takes back their speed; no evidence shows it

@@ -87,14 +87,14 @@ class FakeLoop(Loop):
         return arguments
 
     def started(self, worker: int) -> None:
-        """What a loader worker runs before the script's own worker_init_fn."""
+        """Run the callbacks that a loader worker runs before the script's own worker_init_fn."""
         for start in self.callbacks["worker"]:
             start(worker)
 
 
 def check_optimization(name: str, *more: LoopProfile) -> None:
     """A change: declared, proposed and bounded by pure functions, attached and taken off, edited or refused.
-    name: of the room `optimizations`. more: loop profiles that make it speak, where none of `stories()` does.
+    name: of the room `optimizations`. more: loop profiles that make it speak, if none of `stories()` does.
     """
     documented("optimizations", name)
     own = load(name)
@@ -148,7 +148,7 @@ def _check_declared(name: str, own: Optimization) -> None:
 
 
 def _check_answers(name: str, own: Optimization, loop_profile: LoopProfile, story: str) -> list[Options]:
-    """What it proposes in a loop profile; the same each time, and the loop profile stays as it was."""
+    """Return its proposals for a loop profile; the same each time, and the loop profile stays as it was."""
     who, before = f"optimizations/{name}", copy.deepcopy(loop_profile)
     options: list[Options] = own.proposed(loop_profile)
     need(isinstance(options, list), f"{who}: propose gives a {type(options).__name__}, not a list ({story})")
@@ -165,7 +165,7 @@ def _check_answers(name: str, own: Optimization, loop_profile: LoopProfile, stor
         need(bound == own.bound(loop_profile, each), f"{who} has two bounds for one option ({story})")
         numerics = own.numerics_in(loop_profile, each)
         need(numerics in NUMERICS, f"{who}: numerics gives {numerics!r} ({story})")
-    need(loop_profile == before, f"{who} changed the loop profile that it was asked about ({story})")
+    need(loop_profile == before, f"{who} changed the loop profile that it was given ({story})")
     return options
 
 
@@ -214,7 +214,7 @@ def _check_apply(name: str, own: Optimization, options: Options) -> None:
 
 
 def _switches() -> dict[str, Any]:
-    """What a change of the process could leave behind: switches and functions of torch, the environment."""
+    """Return what a change of the process could leave behind: torch's switches, its functions, variables."""
     import gc
 
     import torch
@@ -251,7 +251,7 @@ class FakeEditor:
         return self.kinds is None or kind in self.kinds
 
     def argument(self, kind: str, name: str) -> str | None:
-        """What was said that calls have."""
+        """Return the argument that calls are said to have."""
         return self.arguments.get(name)
 
     def __getattr__(self, method: str) -> Callable[..., None]:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class ServerProcess:
     origin: str  # `http://127.0.0.1:PORT`
-    process: Process  # it; already ended where the script let it die
+    process: Process  # it; already ended if the script let it die
 
     def get(self, path: str) -> bytes:
         with urllib.request.urlopen(self.origin + path, timeout=10) as reply:  # noqa: S310 - always http

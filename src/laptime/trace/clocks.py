@@ -20,7 +20,7 @@ from laptime.trace.columns import DeviceWork, HostKind, Index, Mask, Trace
 
 TOLERANCE = 100_000
 """ns that clocks of host and device may differ by: what launches and tables of times are off by anyway."""
-AFAR = 100_000_000  # ns after its launch at which the first work of a device surely has begun
+AFAR = 100_000_000  # ns after its launch at which the first work of a device certainly has begun
 SEEN = 0.02
 """Share of a device's work that must begin before its launch: of a long queue most begins late anyway."""
 LONG, FEW = 1_000_000, 0.05
@@ -29,7 +29,7 @@ _waits_for_device = names.matching(r"^(cuda|hip)DeviceSynchronize$|^cuCtxSynchro
 
 
 def mended(trace: Trace, launch: Index) -> Trace:
-    """The trace with possible times; the same object where nothing has to be mended.
+    """The trace with possible times; the same object if nothing has to be mended.
     launch: per device row the host row that launched it; NONE without."""
     device, warnings = trace.device, list[str]()
     shift = np.zeros(len(device), np.int64)
@@ -51,7 +51,7 @@ def mended(trace: Trace, launch: Index) -> Trace:
         warnings.append(
             f"{count(len(cut), 'piece')} of the device's work, the longest of {show(lasted * 1e-9, 's')},"
             f" {'lasts' if len(cut) == 1 else 'last'} beyond the beginning of the next on the same stream,"
-            " which cannot be: cut there"
+            " which is impossible: cut there"
         )
     if not warnings:
         return trace
@@ -69,7 +69,7 @@ def mended(trace: Trace, launch: Index) -> Trace:
 
 
 def _apart(trace: Trace, launch: Index, own: Mask) -> int:
-    """ns to add to times of a device; 0 where nothing is impossible."""
+    """ns to add to times of a device; 0 if nothing is impossible."""
     host, device = trace.host, trace.device
     rows = np.flatnonzero(own & (launch >= 0))
     calls = launch[rows]

@@ -54,7 +54,7 @@ class Collective(Struct, frozen=True, array_like=True):
 
     @property
     def end_ns(self) -> int:
-        """On the clock of the machine."""
+        """The end on the clock of the machine."""
         return self.start_ns + self.dur_ns
 
 
@@ -149,7 +149,7 @@ def _bytes(elements: int, dtype: str) -> int | None:
 def meet(ranks: Sequence[Sequence[Collective]]) -> list[Meeting]:
     """The same collective on all ranks that have it, at least two.
 
-    By group, kind and sequence number where the file has one; else in order: the n-th of a group (of a
+    By group, kind and sequence number if the file has one; else in order: the n-th of a group (of a
     stream, if all ranks use the same ones) and kind. When a rank has more of them than another, its trace
     began earlier or ended later: the shift is taken at which most overlap in time. Sends and receives are
     left out."""
@@ -169,7 +169,7 @@ def meet(ranks: Sequence[Sequence[Collective]]) -> list[Meeting]:
                 place = each.stream if not each.group and len(streams) == 1 else each.group
                 series[place, each.kernel].setdefault(rank, []).append(each)
     met = [*numbered.values(), *(one for lists in series.values() for one in _aligned(lists))]
-    # Where more ranks met than the group has, several groups share one name.
+    # If more ranks met than the group has, several groups share one name.
     whole = (m for m in met if len(m) > 1 and not any(0 < one.group_size < len(m) for one in m.values()))
     return sorted(whole, key=lambda one: min(each.start_ns for each in one.values()))
 
@@ -183,9 +183,9 @@ def _aligned(lists: dict[int, list[Collective]]) -> Iterable[Meeting]:
 
 
 def _shift(short: list[Collective], long: list[Collective]) -> int:
-    """How many of the longer list come before the first of the shorter one.
+    """Return how many of the longer list come before the first of the shorter one.
 
-    As many as let most pairs overlap in time; if that does not tell (other clocks), as many as leave the ends
+    As many as let most pairs overlap in time; if that does not say (other clocks), as many as leave the ends
     of pairs the most even distance."""
     number = len(short)
     if number == len(long):
@@ -221,7 +221,7 @@ def offsets(met: Sequence[Meeting], ranks: int) -> list[int]:
 
 
 def row(met: Meeting, ranks: Sequence[int], offset: Sequence[int], zero: int) -> CollectiveRow:
-    """What a collective took; `ranks`: numbers of the shares; `zero`: where the common clock starts."""
+    """Return a collective's row; `ranks`: numbers of the shares; `zero`: where the common clock starts."""
     start = {index: one.start_ns + offset[index] for index, one in met.items()}
     first, last = min(start, key=start.__getitem__), max(start, key=start.__getitem__)
     spent = [one.dur_ns for one in met.values()]

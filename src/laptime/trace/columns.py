@@ -24,7 +24,7 @@ NONE = -1  # in every index and id column: not in the file
 
 
 class HostKind(IntEnum):
-    """What a range on a CPU thread is."""
+    """The kind of a range on a CPU thread."""
 
     OPERATOR = 0  # cpu_op, operator: aten::*, autograd::*, triton kernels' wrappers
     ANNOTATION = 1  # user_annotation: record_function, ProfilerStep#N, DataLoader, Optimizer.step, nccl:*
@@ -36,7 +36,7 @@ class HostKind(IntEnum):
 
 
 class DeviceKind(IntEnum):
-    """What an activity on an accelerator is."""
+    """The kind of an activity on an accelerator."""
 
     KERNEL = 0
     MEMCPY = 1
@@ -65,7 +65,7 @@ class Accelerator(NamedTuple):
 
 
 class Collective(NamedTuple):
-    """What a communication kernel says of itself. Unknown: "" and -1."""
+    """The fields of a communication kernel. Unknown: "" and -1."""
 
     name: str  # allreduce, all_to_allv, _allgather_base, broadcast, send ..
     # elements_in, elements_out: numbers of elements per rank
@@ -74,7 +74,7 @@ class Collective(NamedTuple):
     dtype: str  # Float, BFloat16, ..
     group: str  # name of the process group
     group_size: int  # ranks in it
-    sequence: int  # number of the collective in its group, where the file has it
+    sequence: int  # number of the collective in its group, if the file has it
 
 
 class _Table:
@@ -102,7 +102,7 @@ class Host(_Table):
     module: Index  # `Module Hierarchy` text, index into texts
     module_id: Index  # of calls of modules, as the file writes it
     sequence: Ints  # autograd's `Sequence number`
-    forward_thread: Index  # `Fwd thread id`; NONE where there is none
+    forward_thread: Index  # `Fwd thread id`; NONE if there is none
 
     @property
     def is_call(self) -> Mask:
@@ -127,7 +127,7 @@ class DeviceWork(_Table):
     device: Index  # id of the accelerator (the file's `args.device`, else its pid)
     stream: Ints  # number of the stream
     correlation: Ints  # of the call that launched it; NONE without
-    # blocks_per_sm, occupancy: kineto's estimates; occupancy in percent; NaN where the file has none
+    # blocks_per_sm, occupancy: kineto's estimates; occupancy in percent; NaN if the file has none
     blocks_per_sm: Floats
     occupancy: Floats
     # grid, block: JSON texts such as `[256, 1, 1]`, indices into texts
@@ -158,8 +158,8 @@ class MemoryEvents(_Table):
     at: Ints  # ns
     thread: Index  # index into threads
     bytes: Ints  # signed size
-    address: NDArray[np.uint64]  # NONE where the file has none (format A)
-    # allocated, reserved: totals after this event; NONE where the file has none
+    address: NDArray[np.uint64]  # NONE if the file has none (format A)
+    # allocated, reserved: totals after this event; NONE if the file has none
     allocated: Ints
     reserved: Ints
     device_type: Index  # c10 device type (0 CPU, 1 CUDA, 6 HIP ...)
@@ -200,17 +200,17 @@ class Trace:
     device_ranges: DeviceRanges
     memory: MemoryEvents
     flows: Flows
-    # deviceProperties; empty where the file has none
+    # deviceProperties; empty if the file has none
     accelerators: list[Accelerator] = field(default_factory=list)
     collectives: list[Collective] = field(default_factory=list)  # rows named by `DeviceWork.collective`
-    # rank, world: from distributedInfo; None where unknown
+    # rank, world: from distributedInfo; None if unknown
     rank: int | None = None
     world: int | None = None
     # the rest of distributedInfo (backend, nccl_version, pg_config ...)
     distributed: dict[str, Any] = field(default_factory=dict)
     # other top-level scalars: cuda_runtime_version, with_stack, record_shapes, profile_memory ..
     facts: dict[str, Any] = field(default_factory=dict)
-    api: str = ""  # accelerator that the categories of the file name (mtia, xpu); "" where they name none
+    api: str = ""  # accelerator that the categories of the file name (mtia, xpu); "" if they name none
     events: int = 0  # number of events in the file, all kinds
     truncated: bool = False  # the file ends in the middle; what came before is here
     warnings: list[str] = field(default_factory=list)  # sentences about what had to be repaired or left out

@@ -34,7 +34,7 @@ class Spent(NamedTuple):
 
 
 def difference(before: Profile, after: Profile) -> Difference:
-    """What changed from `before` to `after`.
+    """Return the changes from `before` to `after`.
 
     Everything is per step: totals of a file are divided by its steps. Lies when: a file has much work outside
     its steps (warm-up, evaluation); tables count it, steps do not."""
@@ -117,7 +117,7 @@ def _changed(rows: list[ChangedRow]) -> list[ChangedRow]:
 
 
 def _operators(profile: Profile) -> dict[str, Spent]:
-    """Self times, which sum to the whole: on the device where there is one, else on the host."""
+    """Self times, which sum to the whole: on the device if there is one, else on the host."""
     ns = attrgetter("host_self_ns" if profile.device_type == "cpu" else "device_self_ns")
     return _per_step(profile, ((row.name, ns(row), row.calls) for row in profile.operators))
 
@@ -159,7 +159,7 @@ def _move(row: ChangedRow) -> str:
 
 
 def _warnings(before: Profile, after: Profile) -> list[str]:
-    """What makes the two hard to compare."""
+    """List the reasons why the two are hard to compare."""
     warnings = []
     if before.device_type != after.device_type:
         warnings.append(f"Other kind of device: {before.device_type} before, {after.device_type} now.")

@@ -1,4 +1,4 @@
-"""What the host did in given ranges, which calls waited for the device, and what no event explains.
+"""The host's activities in given ranges, calls that waited for the device, and time that no event explains.
 
 A call waits when it is
 
@@ -47,7 +47,7 @@ class Shares(NamedTuple):
 def innermost(view: View, thread: int, ranges: Ranges) -> Shares:
     """Time of the ranges by innermost operator; a runtime call counts for the operator that made it.
 
-    Time outside operators goes to the innermost Python function, where the trace has any, else to the
+    Time outside operators goes to the innermost Python function, if the trace has any, else to the
     innermost annotation. Time in none of them, or in nothing but the step, is in no share."""
     host, links = view.trace.host, view.links
     rows = host.of_thread(thread)
@@ -73,7 +73,7 @@ def innermost(view: View, thread: int, ranges: Ranges) -> Shares:
 
 
 def of_calls(view: View, rows: Index, cause: Index, ranges: Ranges) -> Shares:
-    """Time of the ranges by these calls, each named after its cause, or after itself where it has none."""
+    """Time of the ranges by these calls, each named after its cause, or after itself if it has none."""
     host = view.trace.host
     ns = intervals.within(ranges, host.start[rows], host.end[rows])
     return Shares(rows, host.name[np.where(cause >= 0, cause, rows)], ns)
@@ -110,7 +110,7 @@ _DIRECTIONS = {
 
 
 def direction(name: str) -> str:
-    """HtoD, DtoH, DtoD, HtoH or PtoP by the name of a copy on the device; "" when it does not tell."""
+    """HtoD, DtoH, DtoD, HtoH or PtoP by the name of a copy on the device; "" when it does not say."""
     return next((name_of for name_of, pattern in _DIRECTIONS.items() if pattern.search(name)), "")
 
 
@@ -206,7 +206,7 @@ def _copies(view: View) -> _Copies:
 
 
 def calls(view: View, family: names.Family) -> Mask:
-    """Which host rows are runtime or driver calls with such a name."""
+    """Return which host rows are runtime or driver calls with such a name."""
     host = view.trace.host
     column = np.where(host.is_call, host.name, np.int32(NONE))
     return host.is_call & names.rows(view.trace.texts, column, family)

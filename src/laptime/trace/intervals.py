@@ -173,7 +173,7 @@ def union(start: Ints, end: Ints) -> Ranges:
 
 
 def join(*sets: Ranges) -> Ranges:
-    """What any of the sets covers."""
+    """Return the union of all sets."""
     return union(np.concatenate([each.start for each in sets]), np.concatenate([each.end for each in sets]))
 
 
@@ -190,7 +190,7 @@ def of(table: Host | DeviceWork, rows: Rows | Mask) -> Ranges:
 
 
 def gaps(ranges: Ranges, begin: int, end: int) -> Ranges:
-    """What is not covered inside [begin, end)."""
+    """Return the gaps between ranges inside [begin, end)."""
     if end <= begin:
         return EMPTY
     inside = clip(ranges, begin, end)
@@ -200,14 +200,14 @@ def gaps(ranges: Ranges, begin: int, end: int) -> Ranges:
 
 
 def subtract(a: Ranges, b: Ranges) -> Ranges:
-    """What a covers and b does not."""
+    """Return the part of a that b does not cover."""
     if not len(a.start):
         return EMPTY
     return intersect(a, gaps(b, int(a.start[0]), int(a.end[-1])))
 
 
 def intersect(a: Ranges, b: Ranges) -> Ranges:
-    """What both cover."""
+    """Return the intersection of both."""
     if not len(a.start) or not len(b.start):
         return EMPTY
     # Range i of a meets those of b from the first that ends after its start to the last before its end.
@@ -268,7 +268,7 @@ def group(*columns: Codes) -> Groups:
 
 
 def distinct(codes: Codes) -> Ints:
-    """The codes that occur, ascending: counted, or sorted where they are far apart. numpy.unique hashes them,
+    """The codes that occur, ascending: counted, or sorted if they are far apart. numpy.unique hashes them,
     in ten times as long."""
     if codes.max(initial=0) <= 4 * len(codes) + 1000 and codes.min(initial=0) >= -1:
         return np.flatnonzero(np.bincount(codes.astype(np.int64) + 1)) - 1

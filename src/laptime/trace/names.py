@@ -21,7 +21,7 @@ Family = Callable[[Sequence[str]], Mask]
 
 
 def rows(texts: Sequence[str], column: Index, family: Family) -> Mask:
-    """Which rows of a column (indices into texts, -1 for none) name a member of the family."""
+    """Return which rows of a column (indices into texts, -1 for none) name a member of the family."""
     return codes(texts, column, family) > 0
 
 
@@ -163,7 +163,7 @@ def short(name: str, width: int = 80) -> str:
 
 
 def _declarator(signature: str) -> tuple[int, int]:
-    """Where the name (with template arguments) begins and ends in `type name<...>(parameters)`.
+    """Return where the name (with template arguments) begins and ends in `type name<...>(parameters)`.
 
     Parameters open directly behind the name; `Memcpy HtoD (Pageable -> Device)` has none."""
     depth, begin = 0, 0

@@ -53,7 +53,7 @@ def phases(view: View) -> list[Phase]:
 
 @once
 def claims(view: View) -> dict[str, Ranges]:
-    """The time of each phase, in the order of a step; {} where no thread runs the loop."""
+    """The time of each phase, in the order of a step; {} if no thread runs the loop."""
     thread = loop_thread(view)
     if thread == NONE:
         return {}

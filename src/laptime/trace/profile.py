@@ -102,7 +102,7 @@ def profile(view: View) -> Profile:
 
 
 def file_of(trace: Trace) -> TraceFile:
-    """What was read."""
+    """Describe the file that was read."""
     return TraceFile(
         name=trace.name,
         bytes=trace.size,
@@ -131,7 +131,7 @@ SETTLED = 3
 
 
 def number(length: Ints) -> int:
-    """How many of the first steps are warm-up, by their lengths in ns."""
+    """Return how many of the first steps are warm-up, by their lengths in ns."""
     for first in range(len(length) - SETTLED, 0, -1):
         rest = length[first:]
         longest = FACTOR * float(np.median(rest))
@@ -141,7 +141,7 @@ def number(length: Ints) -> int:
 
 
 def apart(view: View) -> tuple[View, WarmUp | None]:
-    """The settled steps with nothing of the warm-up in them, and the warm-up; None where there is none."""
+    """The settled steps with nothing of the warm-up in them, and the warm-up; None if there is none."""
     steps = view.steps
     first = number(steps.end - steps.start)
     if not first:

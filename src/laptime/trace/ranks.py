@@ -40,7 +40,7 @@ EXPLAINS = 0.5
 
 
 class RankShare(Struct, frozen=True, kw_only=True):
-    """What combining the ranks needs from one rank."""
+    """The data of one rank that combining the ranks needs."""
 
     row: RankRow  # what the rank knows without the others
     file: TraceFile
@@ -55,7 +55,7 @@ class RankShare(Struct, frozen=True, kw_only=True):
 
 
 def share(view: View, *, rank: int | None = None) -> RankShare:
-    """The share of one rank; `rank` comes from the file's name and is used where the file states none."""
+    """The share of one rank; `rank` comes from the file's name and is used if the file states none."""
     trace = view.trace
     clock = trace.base + trace.origin
     rows = overview.step_rows(view)
@@ -84,7 +84,7 @@ def share(view: View, *, rank: int | None = None) -> RankShare:
 def combine(shares: Sequence[RankShare]) -> tuple[list[RankRow], list[CollectiveRow], list[Straggler]]:
     """All ranks, their collectives in time order, and the stragglers that others wait for.
 
-    The ranks of one machine share its clock. Where collectives show that they do not, times are moved until
+    The ranks of one machine share its clock. If collectives show that they do not, times are moved until
     collectives end together, and `clock_offset_ns` says by how much; who came last is an estimate then."""
     shares = sorted(shares, key=lambda each: each.rank)
     met = collectives.meet([each.collectives for each in shares])
@@ -138,7 +138,7 @@ def _stragglers(
 
 
 def _why(index: int, shares: list[RankShare], offset: list[int], caused: int) -> str:
-    """Why a rank is late: the part that takes longer than the other ranks' median, if it explains much of
+    """Say why a rank is late: the part that takes longer than the other ranks' median, if it explains much of
     the delay."""
     rank_share = shares[index]
     others = [each for each in shares if each.rank != rank_share.rank]

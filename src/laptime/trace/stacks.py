@@ -1,6 +1,6 @@
 """Where in the Python program something was called: call stacks, innermost frame first.
 
-From the Python functions around it, where the trace has any there, else from the `Call stack` of the operator
+From the Python functions around it, if the trace has any there, else from the `Call stack` of the operator
 (`with_stack` up to torch 1.11; later ones write it if they are told to be verbose, and then both say the
 same). Functions that differ only by the address of an object or the number of a module are one place."""
 
@@ -38,7 +38,7 @@ class Frames(NamedTuple):
 
 
 def stack_of(view: View, row: int) -> list[str]:
-    """Frames around a host row, innermost first; empty where the trace does not tell."""
+    """Frames around a host row, innermost first; empty if the trace does not say."""
     trace, frames = view.trace, frames_of(view)
     names, at = list[str](), int(frames.around[row])
     while at >= 0:

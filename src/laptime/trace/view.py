@@ -80,7 +80,7 @@ class Steps(NamedTuple):
 
 
 class View(NamedTuple):
-    """What a table is made from."""
+    """The data that a table is made from."""
 
     trace: Trace
     links: Links
@@ -116,7 +116,7 @@ FEWEST = 0.8  # a last step that launched less than this share of the work of th
 
 
 def find_steps(trace: Trace, links: Links) -> Steps:
-    """The steps of a trace; one with number 0 where it has none."""
+    """The steps of a trace; one with number 0 if it has none."""
     # Numbers, starts and ends of ProfilerStep#N on the host, by start.
     host = trace.host
     rows = np.flatnonzero(names.rows(trace.texts, host.name, names.is_step))

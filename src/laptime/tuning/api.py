@@ -50,7 +50,7 @@ def verify(recipe: str | Path, *, on_event: Listener | None = None, **options: A
 
 
 def verification(request: VerifyRequest) -> tuple[Callable[[Any, Listener], Run], VerifyRequest, str]:
-    """What checks this file or run: that of a script, a model's folder or a server; what its rates count.
+    """Return the check of this file or run (a script's, a model's, a server's), and what its rates count.
     Raises UsageError: there is no such file, and no run matches the word."""
     word = str(request.recipe)
     if not request.recipe.exists() and not word.endswith(".json") and lookup.path_of(word) is not None:

@@ -131,7 +131,7 @@ def numerics_of(recipe: Recipe, loop_profile: LoopProfile) -> str:
 
 
 def _why_not(own: Optimization, name: str, facts: frozenset[str], choice: Choice) -> str:
-    """Why a name is not even a candidate; "" when it may be one."""
+    """Say why a name is not even a candidate; "" when it may be one."""
     if left := left_out(name, choice.only, choice.skip):
         return left
     if own.suggests:

@@ -1,4 +1,4 @@
-"""What is known of a script's loop before anything is changed: the JSON that a diagnosing trial leaves.
+"""The facts of a script's loop before anything is changed: the JSON that a diagnosing trial leaves.
 
 Everything is in seconds, bytes and counts. `facts` are names that optimizations `NEED` and `CONFLICT` with.
 What single optimizations have found by their `look` is in `details`, by their names."""
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 UNKNOWN_NOISE = 0.03
-"""Standard deviation of a round, as a share, where no A/A was measured: an ordinary shared machine."""
+"""Standard deviation of a round, as a share, if no A/A was measured: an ordinary shared machine."""
 SHARES = ("data", "transfer", "forward", "backward", "optimizer", "other")
 """Parts of a step; their seconds add up to it."""
 FACT_SENTENCES: dict[str, tuple[str, str]] = {
@@ -30,7 +30,7 @@ FACT_SENTENCES: dict[str, tuple[str, str]] = {
         "the C library is not glibc, or its allocator or thresholds were replaced",
     ),
     "huge_pages_on_request": (
-        "the kernel gives huge pages on request, and nobody requests them",
+        "the kernel gives huge pages on request, and nothing requests them",
         "the kernel gives huge pages always or never, or they are requested already",
     ),
     "denormals": ("weights hold denormal numbers", "weights hold no denormal numbers to speak of"),
@@ -113,7 +113,7 @@ def unmet_need(needs: frozenset[str], facts: frozenset[str]) -> str:
 class Site:
     """Where the user's source does something, found while it ran."""
 
-    # loader, optimizer, model (the optimizer's line, where the model has a name too), forward, backward, step
+    # loader, optimizer, model (the optimizer's line, if the model has a name too), forward, backward, step
     # (optimizer.step), zero_grad, fetch (the loop over the loader), parallel (DDP), sync, hf_arguments
     # (transformers.TrainingArguments), lightning_trainer
     kind: str
@@ -122,7 +122,7 @@ class Site:
     file: str
     line: int
     function: str = ""
-    end_line: int = 0  # last line of the call where it is known, else `line`
+    end_line: int = 0  # last line of the call if it is known, else `line`
     expression: str = ""  # how the object is called there: `model`, `self.net`; "" when it has no name
     index: int = 0  # which one in order of creation, from 0
     detail: str = ""  # what was done: the operator of a synchronisation, the class of a module
@@ -143,7 +143,7 @@ class LoopProfile:
     device: str = "cpu"  # cpu, cuda:0 ...
     cpus: int = 1  # usable ones: affinity and quota
     threads: int = 1  # torch's intra-op threads
-    # shm, memory, device_memory: free bytes of /dev/shm, of RAM, of the device; None where unknown
+    # shm, memory, device_memory: free bytes of /dev/shm, of RAM, of the device; None if unknown
     shm: int | None = None
     memory: int | None = None
     device_memory: int | None = None
@@ -152,14 +152,14 @@ class LoopProfile:
     # constructor arguments of the training loader: num_workers, batch_size, pin_memory ...
     loader: dict[str, Any] = field(default_factory=dict)
     loader_seconds: float | None = None  # of one batch in a single process, no worker
-    dataset_length: int | None = None  # samples; None where unknown
+    dataset_length: int | None = None  # samples; None if unknown
     sample_bytes: int | None = None  # of one sample as the dataset gives it
     # class name, and the switches of its first group: fused, foreach, lr ...
     optimizer: dict[str, Any] = field(default_factory=dict)
     parameters: int = 0  # elements
     tensors: int = 0  # how many
     state_bytes: int = 0  # of parameters, gradients and optimizer state
-    # share of the batch that trailing padding takes; None where there are no padded sequences
+    # share of the batch that trailing padding takes; None if there are no padded sequences
     padding: float | None = None
     syncs: tuple[Site, ...] = ()  # synchronising calls of a step, as sites
     sites: tuple[Site, ...] = ()  # see Site
@@ -174,7 +174,7 @@ class LoopProfile:
         return sum(self.shares.get(name, 0.0) for name in names)
 
     def detail(self, name: str, key: str, default: Any) -> Any:
-        """One value of what is in `details` under a name; the default where nobody has looked."""
+        """One value of what is in `details` under a name; the default if it was not looked up."""
         return (self.details.get(name) or {}).get(key, default)
 
     @property
@@ -189,5 +189,5 @@ class LoopProfile:
 
     @property
     def bound(self) -> str:
-        """What limits the step: the largest of `bottlenecks`."""
+        """The limit of the step: the largest of `bottlenecks`."""
         return max(self.bottlenecks, key=self.bottlenecks.__getitem__)

@@ -1,4 +1,4 @@
-"""What an optimization of a script says of itself: `Optimization`, the object of each file in `catalogue/`.
+"""The declaration of a script's optimization: `Optimization`, the object of each file in `catalogue/`.
 
 A `Change` is one of them with its options, a `Recipe` several that are applied together."""
 
@@ -47,7 +47,7 @@ class Change:
         return [str(word) for word in self.options.get("arguments", ())]
 
     def __str__(self) -> str:
-        """As people write it: `channels_last`, `num_workers=2`, `compile mode=reduce-overhead`."""
+        """Write it as people do: `channels_last`, `num_workers=2`, `compile mode=reduce-overhead`."""
         values = [(key, value) for key, value in self.options.items() if key != "arguments"]
         by = [f"by {' '.join(self.arguments)}"] if self.arguments else []
         if len(values) == 1 and values[0][0] in (self.name, "value"):
@@ -82,7 +82,7 @@ class Recipe:
         return frozenset(map(str, self.changes))
 
     def plus(self, change: Change) -> Recipe:
-        """With this change; it replaces the one of the same name, in its place."""
+        """Add this change; it replaces the one of the same name, in its place."""
         if change.name in self.names:
             return Recipe(tuple(change if old.name == change.name else old for old in self.changes))
         return Recipe((*self.changes, change))
@@ -91,18 +91,18 @@ class Recipe:
         return Recipe(tuple(change for change in self.changes if change.name != name))
 
     def to_json(self) -> list[dict[str, Any]]:
-        """As it is written into files: [{"name": ..., "options": {...}}]."""
+        """Return the form in files: [{"name": ..., "options": {...}}]."""
         return [{"name": change.name, "options": change.options} for change in self.changes]
 
     @classmethod
     def from_json(cls, items: Iterable[dict[str, Any]]) -> Recipe:
-        """What `to_json` has written. Raises KeyError, TypeError: it has not."""
+        """Read what `to_json` has written. Raises KeyError, TypeError: it has not."""
         return cls(tuple(Change(str(item["name"]), dict(item.get("options") or {})) for item in items))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Declaration:
-    """What any change says of itself, whether a script or a model is changed."""
+    """The declaration of any change, whether a script or a model is changed."""
 
     title: str  # what it does, in a few words: "memory format channels_last"
     numerics: str  # how far results may move, which picks the gate: one of `NUMERICS`
@@ -171,7 +171,7 @@ class Optimization(Declaration):
         return [] if self.why_not(loop_profile) else [{}]
 
     def numerics_in(self, loop_profile: LoopProfile, options: Options) -> str:
-        """How far results may move in this loop."""
+        """Say how far results may move in this loop."""
         return self.finer(loop_profile, options) if self.finer else self.numerics
 
 

@@ -1,4 +1,4 @@
-"""What a session spends: seconds by activity, processes."""
+"""The spending of a session: seconds by activity, processes."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def bench(model: Any, inputs: Any = None, *, on_event: Listener | None = None, *
         options: as those of `laptime bench`, with values or as they are typed there: `budget=60` or
             `budget="1m"`, `batch=8`, `batch=[1, 8]` or `batch="auto"`. Another batch than the inputs' repeats
             items from the front, or cuts them, along the dimension that layers of the model say is the
-            batch, else along the first, where all inputs share it; where nothing tells, it is refused.
+            batch, else along the first, if all inputs share it; if nothing tells, it is refused.
             An object keeps its dtype unless `dtype` says one. `save=True` keeps the run under .laptime/.
 
     Returns:
@@ -73,7 +73,7 @@ def bench_call(call: Callable[[], Any], *, budget: float, name: str = "", save: 
 
 
 def finished(call: Callable[[], Any]) -> Callable[[], Any]:
-    """The call with a wait for the GPU behind it, where the user's own PyTorch has begun to use one."""
+    """The call with a wait for the GPU behind it, if the user's own PyTorch has begun to use one."""
     torch = sys.modules.get("torch")
     if torch is None or not (torch.cuda.is_available() and torch.cuda.is_initialized()):
         return call

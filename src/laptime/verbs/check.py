@@ -60,7 +60,7 @@ class Budget(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Rules(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What laptime.toml asks for. Its other tables belong to other commands."""
+    """The rules of laptime.toml. Its other tables belong to other commands."""
 
     budget: list[Budget] = []  # limits of single numbers
     against: str = ""  # the run that a check is against unless the line says otherwise
@@ -199,15 +199,15 @@ def _named(case: Case, name: str, what_for: str = "") -> Stat:
 
 
 def failed(case: Case, metric: str) -> Verdict:
-    """What has no number is no better than what has a bad one."""
+    """Return a broken verdict: no number is no better than a bad one."""
     what = case.failure.what if case.failure else f"it was {case.status}"
     return Verdict(kind="measured", case=case.key, metric=metric, word=BROKEN, sentence=what)
 
 
 # Regressions: has a number become worse than that of a stored run, or of an earlier revision?
 #
-# Latency is compared wherever both sides have it, interleaved where one run measured both. Other numbers are
-# compared where a `[[budget]]` names them; and the numbers that a benchmark reported itself, where it has no
+# Latency is compared wherever both sides have it, interleaved if one run measured both. Other numbers are
+# compared where a `[[budget]]` names them; and the numbers that a benchmark reported itself, if it has no
 # timed calls. A case that cannot be compared is undecided, never left out.
 
 
@@ -282,7 +282,7 @@ def _of_metrics(
 
 
 def _tolerances(case: Case, rules: Rules) -> dict[str, str | float]:
-    """How much worse each metric of a case may be; the last budget that names it counts."""
+    """Return how much worse each metric of a case may be; the last budget that names it counts."""
     asked = {
         budget.metric: budget.regression
         for budget in rules.budget
@@ -304,8 +304,8 @@ def _directed(case: Case, name: str) -> str:
 
 
 INCOMPARABLE = (
-    "it has no timed calls in a regime that its baseline has, and reported nothing of which it is known "
-    "whether more is worse"
+    "it has no timed calls in a regime that its baseline has, and reported no number for which it is "
+    "known whether more is worse"
 )
 
 
@@ -314,7 +314,7 @@ def _undecided(case: Case, sentence: str) -> Verdict:
 
 
 def present(run: Run) -> Run:
-    """Of a run of every target at a revision and now, what is true now, under the keys it had alone."""
+    """For a run of every target at a revision and now, return today's cases under the keys they had alone."""
     axes = {c.key: {name: v for name, v in c.axes.items() if name != "again"} for c in run.cases}
     return structs.replace(
         run,

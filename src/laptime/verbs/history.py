@@ -23,7 +23,7 @@ By = Literal["run", "commit", "version", "machine"]
 
 
 class _Conditions(NamedTuple):
-    """What all runs of a history share."""
+    """The conditions that all runs of a history share."""
 
     fingerprint: str = ""
     machine: str = ""
@@ -147,7 +147,7 @@ def _with_differences(
 
 def _with_steps(histories: list[History]) -> list[History]:
     changes_of = changes([[point.value for point in history.points] for history in histories])
-    few = f"a change of level is looked for from {FEWEST} on"
+    few = f"a change of level needs at least {FEWEST} runs"
     return [
         structs.replace(
             history,

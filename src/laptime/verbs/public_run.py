@@ -29,7 +29,7 @@ LINES = 5  # of the text that stands for a run in a console
 
 
 class Run(records.Run, frozen=True, kw_only=True):
-    """What `laptime.bench` and `laptime.load` return.
+    """The result of `laptime.bench` and `laptime.load`.
 
     `run.latency` and `run.throughput` are the headline of a run with one case; `run.cases` holds all of them,
     with the raw samples. Printed, it is its own first lines."""
@@ -107,7 +107,7 @@ class Run(records.Run, frozen=True, kw_only=True):
 
 
 class Comparisons(list[Comparison]):
-    """What `laptime.compare` returns; printed, a line each."""
+    """The result of `laptime.compare`; printed, a line each."""
 
     def __repr__(self) -> str:
         return "\n".join(
@@ -116,7 +116,7 @@ class Comparisons(list[Comparison]):
 
 
 class TunedRun(Run, frozen=True, kw_only=True):
-    """What `laptime.tune` returns: a run that has a tuning."""
+    """The result of `laptime.tune`: a run that has a tuning."""
 
     tuning: Tuning
 

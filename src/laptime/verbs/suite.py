@@ -240,7 +240,7 @@ def _measured_on(
 
 
 def _of_suite(listener: Listener, place: str, *, before: float, own: float, total: float) -> Listener:
-    """A listener that hears of the suite's progress where a benchmark tells of its own; times in seconds."""
+    """A listener that hears of the suite's progress if a benchmark tells of its own; times in seconds."""
 
     def hear(event: Event) -> None:
         if isinstance(event, events.Progress):

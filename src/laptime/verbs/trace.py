@@ -159,7 +159,7 @@ def _first(
 
 
 def environment(profile: Profile) -> Environment:
-    """What a trace says about the machine it comes from: accelerators and versions. The rest is unknown."""
+    """Return a trace's facts about its machine: accelerators and versions. The rest is unknown."""
     devices = [
         Device(
             name=f"{profile.device_type}:{accelerator.id}",
@@ -206,11 +206,11 @@ def checks(profile: Profile) -> list[Check]:
 
 
 # What the device of a profile can do at most: the maker's figures of an accelerator, by its name; of this
-# machine's cores where the program ran here. The CPU of a trace from elsewhere is not known.
+# machine's cores if the program ran here. The CPU of a trace from elsewhere is not known.
 
 
 def beside_ceilings(profile: Profile, here: Environment | None = None) -> Profile:
-    """The profile with its roofline beside the ceilings. here: this machine, where the program ran on it."""
+    """The profile with its roofline beside the ceilings. here: this machine, if the program ran on it."""
     if profile.roofline is None or profile.roofline.missing:
         return profile
     ceilings = _of_accelerator(profile) if profile.accelerators else _of_cores(here)
@@ -218,7 +218,7 @@ def beside_ceilings(profile: Profile, here: Environment | None = None) -> Profil
 
 
 def _of_accelerator(profile: Profile) -> Ceilings | None:
-    """None where it is not in the table, or several kinds worked."""
+    """None if it is not in the table, or several kinds worked."""
     kinds = {(each.name, each.memory) for each in profile.accelerators}
     name, memory = kinds.pop()
     peak = device_peak(name, memory=memory) if name and not kinds else None

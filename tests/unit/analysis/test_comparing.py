@@ -167,7 +167,7 @@ def test_a_difference_that_95_percent_shows_and_99_does_not_is_unclear_and_says_
     assert [found.word for found in words.values()] == ["faster", "unclear", "unclear"]
     doubtful = words[0.0055]
     assert doubtful.ci95[0] > 1 + doubtful.margin  # 95 % alone would have decided
-    assert "a word needs 99%, where it is [1.0" in doubtful.sentence
+    assert "a word needs 99%, at which the interval is [1.0" in doubtful.sentence
     assert "99%" not in words[0.004].sentence + words[0.02].sentence
 
 

@@ -455,7 +455,7 @@ def test_older_vllm_does_not_tell_what_it_waited(tmp_path: Path) -> None:
     latency = run.cases[0].find("latency", "paced")
     assert latency is not None
     assert latency.samples == pytest.approx([0.24] * 3)
-    assert "wrote no more down" in latency.note
+    assert "recorded no more" in latency.note
     assert "waited" not in [check.name for check in run.cases[0].checks]
 
 

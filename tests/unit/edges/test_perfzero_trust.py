@@ -159,5 +159,5 @@ def test_a_trial_that_crashed_makes_the_others_invalid_and_alone_it_has_no_numbe
     crashed = judge(ended(status=-11), [], [])
     answers = found([*trials(10.0, 10.05, 9.95), crashed])
     assert answers["trials"].outcome == "fail"
-    assert "1 of 4 trials came to no number" in answers["trials"].sentence
+    assert "1 of 4 trials gave no number" in answers["trials"].sentence
     assert checks([crashed], virtual=False) == []

@@ -69,7 +69,7 @@ def test_a_server_that_dies_is_invalid_and_has_no_price() -> None:
     whole = int(np.isfinite(numbers(case).requests.latency).sum())
     assert case.trust == "invalid"
     assert numbers(case).answered.value == pytest.approx(whole / 10)
-    assert "nobody was answered from second 3.0 on" in shown(case)
+    assert "no answer came from second 3.0 on" in shown(case)
     assert "28.9" not in shown(case)
     closed = level(World("constant", 0.1, 64, 1, dies=3.05), 10, 1, users=8)
     assert closed.trust == "invalid"
@@ -143,10 +143,10 @@ def test_lateness_that_moves_no_figure_leaves_a_level_trusted_and_one_that_does_
 
 def test_a_stall_of_the_server_is_named_and_no_day_of_load_is_advised() -> None:
     case = level(World(rate=30, stall=(20.0, 2.0)), 60, 1)
-    assert "from second 19.9 to 22.0 nobody was answered" in shown(case)
+    assert "from second 19.9 to 22.0 no answer came" in shown(case)
     assert "--duration auto --budget 2h" in shown(case)
     first = brief(case).partition("next")[0]
-    assert "from second 19.9 to 22.0 nobody was answered" in " ".join(first.split()), "it is the answer"
+    assert "from second 19.9 to 22.0 no answer came" in " ".join(first.split()), "it is the answer"
     checks = [check.name for world in ALL.values() for check in level(world, 10, 3).checks]
     assert "stood_still" not in checks
     assert "stepped" not in checks
@@ -175,7 +175,7 @@ def test_a_page_draws_latency_over_time() -> None:
 
 def test_an_untold_quantile_says_how_much_longer_a_level_must_be() -> None:
     assert "p95 needs" in shown(level(World(), 10, 1))
-    assert "times as long a level tells it" in shown(level(World(), 10, 1))
+    assert "times as long a level shows it" in shown(level(World(), 10, 1))
 
 
 @pytest.mark.slow

@@ -55,9 +55,9 @@ def test_no_row_of_our_own_file_is_refused_and_each_has_a_source_and_a_date() ->
 @pytest.mark.parametrize(
     ("bad", "reason"),
     [
-        ({"usd_per_hour": "-1"}, "a price of -1 USD/h cannot be"),
-        ({"usd_per_hour": "0"}, "a price of 0 USD/h cannot be"),
-        ({"usd_per_hour": "nan"}, "cannot be"),
+        ({"usd_per_hour": "-1"}, "a price of -1 USD/h is impossible"),
+        ({"usd_per_hour": "0"}, "a price of 0 USD/h is impossible"),
+        ({"usd_per_hour": "nan"}, "is impossible"),
         ({"usd_per_hour": "cheap"}, "its usd_per_hour 'cheap' is not a number"),
         ({"usd_per_hour": ""}, "it lacks usd_per_hour"),
         ({"shape": ""}, "it lacks shape"),
@@ -67,7 +67,7 @@ def test_no_row_of_our_own_file_is_refused_and_each_has_a_source_and_a_date() ->
         ({"spot_usd_per_hour": "2"}, "its spot price 2 is above the one on demand, 1.5"),
         ({"spot_usd_per_hour": "-2"}, "a spot price of -2"),
         ({"vcpus": "2", "cores": "4"}, "4 cores in 2 vCPUs"),
-        ({"vcpus": "-2"}, "-2 vcpus cannot be"),
+        ({"vcpus": "-2"}, "-2 vcpus are impossible"),
         (
             {"accelerator": "H100-SXM", "accelerators": 8, "accelerator_memory_gib": 640, "usd_per_hour": 40},
             "640 GiB is not the memory of one H100-SXM, 80 is",

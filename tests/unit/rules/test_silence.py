@@ -215,7 +215,7 @@ JUST_NOT: list[tuple[str, str, Profile]] = [
     ("data_parallel", "one device", with_(gpu(host=10), annotations=[mark("DataParallel.forward")])),
     (
         "data_parallel",
-        "DistributedDataParallel is another thing",
+        "DistributedDataParallel, not DataParallel",
         with_(FIRING["data_parallel"], annotations=[mark("DistributedDataParallel.forward")]),
     ),
     (
@@ -317,7 +317,7 @@ JUST_NOT: list[tuple[str, str, Profile]] = [
     ("straggler", "4 % of the step", made.ranks(waiting=4)),
     (
         "straggler",
-        "nobody causes half of the waiting",
+        "no rank causes half of the waiting",
         with_(made.ranks(), stragglers=[structs.replace(made.ranks().stragglers[0], share=0.49)]),
     ),
     ("synchronisation", "a wait that leaves no gap", gpu(host=5)),

@@ -87,7 +87,7 @@ def test_misspelt_prefix_is_suggested() -> None:
 
 def test_name_without_prefix_is_explained() -> None:
     error = error_of("resnet18")
-    assert "cannot tell what 'resnet18' is" in error.what
+    assert "'resnet18' is not a known kind of target" in error.what
     assert "torchvision:NAME" in error.why
     assert error.next == "laptime bench torchvision:resnet18"
 

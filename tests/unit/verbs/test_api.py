@@ -224,7 +224,9 @@ def test_a_first_dimension_that_no_output_has_may_be_no_batch() -> None:
 
     run = laptime.bench(Cloud(), torch.randn(1024, 3), **QUICK)
     assert run.cases[0].details.inputs["shapes"] == "float32 (1024, 3)"
-    assert "no output has 1024 as its first size, so it may be no batch" in " ".join(text.render(run).split())
+    assert "no output has 1024 as its first size, so it may not be a batch" in " ".join(
+        text.render(run).split()
+    )
 
 
 def test_two_models_are_compared_in_turns() -> None:

@@ -175,7 +175,7 @@ def test_what_there_is_no_time_for_is_named_with_the_budget_that_it_needs(stage:
     assert result.seconds == pytest.approx(ROUNDS * CALLS * 0.1 * 15)
     (finding,) = result.findings
     assert finding.evidence["left_out"] == [16]  # larger ones are far behind the best, and not asked for
-    assert finding.sentence.endswith("for want of time: batch 16")
+    assert finding.sentence.endswith("for lack of time: batch 16")
     minutes = int(finding.next.removeprefix("--budget ").partition("m")[0])
     more = found(stage, budget=60.0 * minutes)
     assert more.batches[:5] == [1, 2, 4, 8, 16]

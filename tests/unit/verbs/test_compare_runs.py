@@ -136,7 +136,7 @@ def test_the_interval_that_decides_stands_beside_one_that_would_have() -> None:
     found = described(runs.case(runs.timings(0.01)), runs.case(runs.timings(0.01)), "isolated", sure)
     assert found.word == "unclear"
     assert found.ci95[1] < 1 / 1.01
-    assert "a word needs 99%, where it is [0.89, 0.99" in found.sentence
+    assert "a word needs 99%, at which the interval is [0.89, 0.99" in found.sentence
 
 
 def test_what_is_taken_for_granted_is_not_told_as_found() -> None:

@@ -277,7 +277,7 @@ def test_a_slice_pays_its_share_of_the_card_and_is_told(
     assert any("used a MIG slice of" in each for each in made.warnings)
     typed = ask(costs.on_gpu(model, int(gib * 2**30), 0.001), machines=[], usd_per_hour=1.0)
     assert typed.lines[0].usd_per_hour == 1.0
-    assert any("1 USD/h is taken for the price of the slice" in each for each in typed.warnings)
+    assert any("1 USD/h is taken as the price of the slice" in each for each in typed.warnings)
 
 
 @pytest.mark.parametrize(

@@ -237,7 +237,7 @@ def test_a_few_runs_are_not_called_steady(root: Path) -> None:
     verdict = report.document(history(root=root), by="run").verdict
     assert verdict.word == "too few runs"
     assert verdict.tone == "unknown"
-    assert "from 10 runs of a case on; the most there are is 3" in verdict.sentence
+    assert "at least 10 runs of a case; the most there are is 3" in verdict.sentence
 
 
 def test_enough_runs_without_a_change_are_steady(root: Path) -> None:

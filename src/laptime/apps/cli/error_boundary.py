@@ -158,8 +158,10 @@ def bug(error: Exception, arguments: Sequence[str]) -> LaptimeError:
     """Our own mistake: the traceback goes to a file to attach, not over the terminal. A full disk is none."""
     if isinstance(error, OSError) and error.errno == errno.ENOSPC:
         discard_stdout()
-        why = "no space is left where it goes"
-        return UsageError("the output could not be written", why=why, next="df -h shows which disk is full")
+        why = "no space is left on its disk"
+        return UsageError(
+            "the output could not be written", why=why, next="df -h names the disk that is full"
+        )
     what = redaction.text(f"laptime met a bug: {type(error).__name__}: {error}", arguments)
     command = shlex.join(["laptime", *redaction.line(arguments)])
     where = f"laptime {__version__}, Python {platform.python_version()}, {platform.platform()}"

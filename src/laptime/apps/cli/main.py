@@ -69,7 +69,7 @@ def summary(room: str, word: str) -> str:
 
 
 class Front(Commands):
-    """All commands; a target in the place of a command is told apart."""
+    """All commands; it recognises a target in the place of a command."""
 
     def refuse(self, word: str) -> None:
         """Raise a UsageError, as for any word that is no command."""
@@ -84,7 +84,7 @@ class Front(Commands):
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="Exit codes: 0 done · 1 the answer is no · 2 wrong use · 3 could not decide, or the numbers are "
-    "invalid · 4 the measured code failed · 5 nothing to do · 70 a bug of ours · 130 interrupted",
+    "invalid · 4 the measured code failed · 5 nothing to do · 70 a bug in laptime · 130 interrupted",
 )
 @click.version_option(__version__, prog_name="laptime", message="%(prog)s %(version)s")
 @voice_options

@@ -28,7 +28,7 @@ Describe = Callable[[Event], list[str]]  # the lines that stay of an event: abov
 @contextmanager
 def progress(*, quiet: bool, describe: Describe | None = None) -> Iterator[Listener]:
     """A listener that shows where the work is; gone without a trace when the block ends. describe: without
-    it, cases are described where there is no bar."""
+    it, cases are described if there is no bar."""
     if quiet:
         yield events.ignore
     elif sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
@@ -52,7 +52,7 @@ class Cases:
         self._failed: set[str] = set()
 
     def __call__(self, event: Event) -> list[str]:
-        """What is new in this event."""
+        """Return the new lines of this event."""
         if not isinstance(event, events.CaseAdded | events.CaseChanged):
             return []
         case, lines = event.case, []
@@ -66,7 +66,7 @@ class Cases:
 
 
 class Lines:
-    """The lines that stay of a session: each decision once, and again where it has changed."""
+    """The lines that stay of a session: each decision once, and again if it has changed."""
 
     def __init__(self, items: str = "") -> None:
         """`items`: what a rate counts; "": samples, or steps."""
@@ -74,7 +74,7 @@ class Lines:
         self._decided: dict[tuple[str, str], tuple[str, bool, bool, str]] = {}
 
     def __call__(self, event: Event) -> list[str]:
-        """What there is to say of this event."""
+        """Return the lines about this event."""
         from laptime.reports.documents.tuning import words  # not for `laptime --help`
 
         match event:

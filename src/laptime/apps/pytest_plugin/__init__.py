@@ -4,7 +4,7 @@ fixture      `laptime(function, *args)`: one test, measured in the process of th
 session      what can be asked, and all tests of one pytest as one run: saved, compared, reported
 turns        the tests at a git revision and here, in turns
 
-Every pytest loads it where laptime is installed: nothing but pytest is imported before a test measures."""
+Every pytest loads it if laptime is installed: nothing but pytest is imported before a test measures."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ class Measure:
 
     @property
     def run(self) -> Run:
-        """What was measured: `laptime.run.latency.value` is the median in seconds.
+        """The run that was measured: `laptime.run.latency.value` is the median in seconds.
         Raises UsageError: nothing was measured, with --laptime-disable too."""
         if self._run is None:
             raise UsageError(
@@ -65,7 +65,7 @@ class Measure:
     ) -> Any:
         """So many rounds and no more, each after a `setup` that is not timed; the last result.
         setup: may return (args, kwargs) of the next round. iterations: calls in a round; a sample is their
-        mean. 1 where there is a setup.
+        mean. 1 if there is a setup.
         Raises UsageError: counts below 1, iterations beside a setup, or a second measurement in the test."""
         from laptime.apps.pytest_plugin import rounds as counted
 

@@ -94,7 +94,7 @@ def _unwatched(rounds: int) -> Check:
     return Check(
         "rounds",
         "warn",
-        f"{rounds} rounds were asked for: nobody watched whether neighbours disturbed them, or whether the "
-        "level had settled",
+        f"a fixed number of rounds, {rounds}: laptime did not check whether neighbours disturbed them, or "
+        "whether the level had settled",
         "laptime(function, ...) instead of laptime.pedantic",
     )

@@ -1,6 +1,6 @@
-"""What is asked on pytest's command line, and all its tests as one run: saved, compared, reported.
+"""The options on pytest's command line, and all its tests as one run: saved, compared, reported.
 
-The words of options are pytest-benchmark's where the meaning is."""
+The words of options are pytest-benchmark's if the meaning is."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _OPTIONS: dict[str, tuple[dict[str, Any], str]] = {
         {"nargs": "?", "const": "last", "metavar": "RUN"},
         "Compare with a stored run (name, id, file): the last one by default.",
     ),
-    "compare-fail": ({"metavar": "SHARE"}, "Fail when a test is slower than there by more than this: 5%%."),
+    "compare-fail": ({"metavar": "SHARE"}, "Fail if a test is slower than that run by more than this: 5%%."),
     "against-rev": (
         {"metavar": "REV"},
         "Compare with a git revision: both are measured now, in turns, in fresh processes.",
@@ -57,7 +57,7 @@ _OPTIONS: dict[str, tuple[dict[str, Any], str]] = {
     "side": ({}, argparse.SUPPRESS),
     "report": (
         {"action": "append", "metavar": "FILE"},
-        "Write a report; its suffix says which: .md .html .json .xml. Repeatable.",
+        "Write a report; its suffix picks the format: .md .html .json .xml. Repeatable.",
     ),
 }
 """What argparse is told of each `--laptime-NAME`, and its help."""
@@ -65,7 +65,7 @@ _OPTIONS: dict[str, tuple[dict[str, Any], str]] = {
 
 @dataclass(frozen=True)
 class Options:
-    """What is asked of one pytest."""
+    """The options of one pytest."""
 
     budget: float = 1.0  # seconds of measuring a test
     only: bool = False

@@ -23,7 +23,7 @@ PACKAGES = ("torch", "torchvision", "timm", "onnx", "onnxscript", "transformers"
 
 
 def versions() -> dict[str, str]:
-    """Of everything that has a part in an export, where it is installed."""
+    """Return the versions of everything that has a part in an export, if it is installed."""
     return {name: number for package in PACKAGES for name, number in first([package]).items()}
 
 

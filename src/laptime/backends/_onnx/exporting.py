@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from laptime.backends.torch.workload import TorchWorkload
 
 TRACED = 2
-"""Batch that a model is traced with at least where any is to do: tracers take a size of 1 for a constant."""
+"""Batch that a model is traced with at least if any is to do: tracers take a size of 1 for a constant."""
 _LARGE = 1_500_000_000  # bytes of weights from which on they get a file of their own; protobuf ends at 2 GiB
 
 
@@ -104,7 +104,7 @@ def call_of(work: TorchWorkload) -> tuple[torch.nn.Module, tuple[Any, ...], dict
 
 
 def _module(call: Any) -> torch.nn.Module:
-    """The callable as a module; one around it that holds its parts where it is none itself."""
+    """The callable as a module; one around it that holds its parts if it is none itself."""
     from laptime.backends.torch.setup import modules_in
 
     if isinstance(call, torch.nn.Module):
@@ -128,7 +128,7 @@ def _arguments(module: Any, call: Any) -> tuple[tuple[Any, ...], dict[str, Any]]
 
 
 def _recorded(model: TorchModel, module: Any, like: Any, sizes: list[int]) -> RecordedCalls:
-    """What the module makes of its inputs and others, in the order in which the file takes them."""
+    """Record the module's outputs for its inputs and others, in the order in which the file takes them."""
 
     def run(given: list[Any]) -> list[Any]:
         args, kwargs = replaced(like, given)

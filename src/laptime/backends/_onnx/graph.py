@@ -1,4 +1,4 @@
-"""What an ONNX file says of itself: opset, parameters, and the FLOPs of one call.
+"""Facts that an ONNX file states: opset, parameters, and the FLOPs of one call.
 
     Conv                 2 x outputs x weights of one output channel
     ConvTranspose        2 x inputs x weights of one input channel
@@ -100,7 +100,7 @@ def counts(model: Any, sizes: Mapping[str, tuple[int, ...]]) -> tuple[dict[str, 
 def told(
     counter: str, counted: Counter[str], uncounted: Counter[str], doubtful: set[str], nothing: str
 ) -> tuple[dict[str, float], dict[str, Any]]:
-    """FLOPs and MACs, and the receipt, of FLOPs by kind of node. nothing: the reason where there are none."""
+    """FLOPs and MACs, and the receipt, of FLOPs by kind of node. nothing: the reason if there are none."""
     receipt: dict[str, Any] = {
         "counter": counter,
         "convention": "matrix products, convolutions, recurrent layers; MACs = FLOPs / 2",

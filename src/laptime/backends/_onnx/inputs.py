@@ -1,4 +1,4 @@
-"""What a model file takes: names, dtypes, sizes. Sizes left open come from the batch and from `--shape`.
+"""The inputs of a model file: names, dtypes, sizes. Open sizes come from the batch and from `--shape`.
 
 The names of an ONNX file's dimensions, which OpenVINO drops when it reads the file.
 
@@ -29,7 +29,7 @@ class Input:
 
     name: str  # as the file has it
     dtype: str  # numpy's name
-    dims: tuple[int | str, ...]  # sizes; a text is a dimension without one, "" where it has no name either
+    dims: tuple[int | str, ...]  # sizes; a text is a dimension without one, "" if it has no name either
 
     @property
     def words(self) -> str:
@@ -112,7 +112,7 @@ def random(each: Input, shape: tuple[int, ...], generator: np.random.Generator) 
 
 
 def rebatched(arrays: Sequence[Array], old_batch: int | None, batch: int) -> list[Array]:
-    """Arrays with another batch: items repeated from the front, or cut, where the first size is `given`."""
+    """Arrays with another batch: items repeated from the front, or cut, if the first size is `given`."""
     if old_batch in (None, batch):
         return list(arrays)
     order = np.arange(batch) % old_batch
@@ -131,7 +131,7 @@ _GRAPH, _INPUT, _NAME, _TYPE, _TENSOR, _SHAPE, _DIM, _PARAM = 7, 11, 1, 2, 1, 2,
 
 
 def dimension_names(path: Path) -> dict[str, list[str]]:
-    """By input, the name of each dimension, "" where it has none; empty for other files."""
+    """Return the name of each dimension by input, "" if it has none; empty for other files."""
     if path.suffix != ".onnx":
         return {}
     damaged = (OSError, ValueError, Damaged, UnicodeDecodeError)

@@ -43,7 +43,7 @@ class Bound(BoundWorkload):
     feeds: Mapping[str, Array]  # inputs by name
     # runs once with other inputs of the same shapes and returns the outputs
     run: Callable[[Mapping[str, Array]], list[Array]]
-    # seconds of compiling, once it was called; None where nothing is compiled by shape
+    # seconds of compiling, once it was called; None if nothing is compiled by shape
     compiled: Callable[[], float | None] = lambda: None
 
     def results(self) -> list[Array]:
@@ -58,10 +58,10 @@ class Runtime(Loadable, Protocol):
     """A model file loaded by one framework."""
 
     def inputs(self) -> list[Input]:
-        """What it takes."""
+        """The inputs that it takes."""
 
     def outputs(self) -> list[str]:
-        """Names of what it gives; "" where one has none."""
+        """Names of what it gives; "" if one has none."""
 
     def bind(self, feeds: Mapping[str, Array]) -> Bound:
         """The model with these inputs. Calls nothing yet."""
@@ -103,7 +103,7 @@ class FileModel(ByBatch[Bound]):
         return bound
 
     def own_batch(self) -> int | None:
-        """Items in the inputs as they were given, or that the file is made for; None where nothing tells."""
+        """Items in the inputs as they were given, or that the file is made for; None if nothing tells."""
         if self._source.inputs is not None:
             return self._source.own
         leading = [each.dims[0] for each in self._runtime.inputs() if each.dims]
@@ -272,7 +272,7 @@ def _recorded(source: Source, batch: int) -> RecordedCalls | None:
 
 
 def _leading(given: Sequence[Array]) -> int | None:
-    """The first size that all arrays share; None where they share none."""
+    """The first size that all arrays share; None if they share none."""
     lengths = {array.shape[0] for array in given if array.ndim}
     return int(lengths.pop()) if len(lengths) == 1 else None
 

@@ -39,7 +39,7 @@ class Source:
     facts: dict[str, Any]
     batch: int | None = None  # the one batch size that it can do; None: whatever its shapes leave open
     traced: int | None = None  # batch of the sample
-    # items in the inputs as they were given; None where nothing tells; 1 where inputs are made
+    # items in the inputs as they were given; None if nothing tells; 1 if inputs are made
     own: int | None = 1
     batch_is: str = ""  # how that is known
     # what PyTorch ran on, in the order of the file's inputs; None for a file

@@ -121,7 +121,7 @@ class JaxModel(ProgramModel[JaxWorkload]):
         return JaxWorkload(made, args, kwargs, batch=batch, on_cpu=self._device.platform == "cpu")
 
     def own_batch(self) -> int | None:
-        """Items in the inputs as they were given, None where nothing tells; 1 where inputs are made."""
+        """Items in the inputs as they were given, None if nothing tells; 1 if inputs are made."""
         if self._program.make is not None or self._rebuild is not None or not items_of(self._example):
             return 1
         return batch_of(self._example)
@@ -132,7 +132,7 @@ class JaxModel(ProgramModel[JaxWorkload]):
         return {
             "shapes": self._shapes[batch],
             "origin": self._program.origin,
-            "batch_is": batch_is(self._example) if is_given else "as large as is asked for",
+            "batch_is": batch_is(self._example) if is_given else "as large as requested",
             **({"resized": True} if is_given and batch != (self.own_batch() or 1) else {}),
         }
 

@@ -1,4 +1,4 @@
-"""What a user's function is to JAX: a pure function of its parameters, inputs of a batch size, a device.
+"""A user's function as JAX sees it: a pure function of its parameters, inputs of a batch size, a device.
 
 Inputs of a batch size, and trees of arrays: walked, moved, put in words.
 
@@ -69,7 +69,7 @@ def _is_from(call: Any, package: str) -> bool:
 
 
 def not_counted(lowered: Any) -> list[str]:
-    """What XLA's cost analysis leaves out of a lowered program: loops, and calls of other libraries."""
+    """List what XLA's cost analysis leaves out of a lowered program: loops, and calls of other libraries."""
     text = str(lowered.compiler_ir().operation.get_asm(large_elements_limit=8))
     calls = {*re.findall(r"stablehlo\.custom_call @([\w.$]+)", text)} - _ANNOTATIONS
     loops = ["while (its inside is counted once)"] if "stablehlo.while" in text else []
@@ -101,7 +101,7 @@ def moved(tree: Any, device: Any, dtype: str) -> Any:
 
 
 def example(program: Program, target: str) -> Any:
-    """Inputs as they were given, of whatever batch size; those of batch 1 where they are made.
+    """Inputs as they were given, of whatever batch size; those of batch 1 if they are made.
     Raises TargetError: there are none, and the model needs some."""
     if program.make is not None:
         return program.make(1)

@@ -5,7 +5,7 @@
 
 A model is read when the target is loaded, and compiled for the shapes of each batch size in its first call.
 The dtype is the one that OpenVINO computes in, and is always said: left to itself it takes bfloat16 for a
-float32 model where the CPU has it. With `hint=throughput` several requests are under way at once: a call
+float32 model if the CPU has it. With `hint=throughput` several requests are under way at once: a call
 starts one, and the `saturated` regime shows what that is good for. Nothing here imports openvino before it is
 asked to."""
 
@@ -30,7 +30,7 @@ TARGETS = ("openvino_file", "onnx_file", "torchvision", "timm", "file", "module"
 OPTIONS = {
     "hint": "latency, throughput (several requests at once) or none",
     "streams": "requests that are computed at the same time",
-    "requests": "requests under way with hint=throughput; what OpenVINO holds to be best",
+    "requests": "requests under way with hint=throughput; OpenVINO chooses by default",
     "opset": "ONNX opset that PyTorch targets are exported with",
     "property.": "any property of the device: property.ENABLE_CPU_PINNING=NO",
 }

@@ -50,7 +50,7 @@ class Compiled:
         self._path = source.path
 
     def inputs(self) -> list[Input]:
-        """What the model takes; a dimension that is open has the name that an ONNX file gives it."""
+        """The inputs of the model; an open dimension has the name that an ONNX file gives it."""
         return self._inputs
 
     def outputs(self) -> list[str]:
@@ -219,7 +219,7 @@ _HEAVY = frozenset(
 
 
 def count(model: Any) -> tuple[dict[str, float], dict[str, Any]]:
-    """Values by tag of a metric, and the receipt; no FLOPs, and the reason, where none are counted."""
+    """Values by tag of a metric, and the receipt; no FLOPs, and the reason, if none are counted."""
     counted: Counter[str] = Counter()
     uncounted: Counter[str] = Counter()
     weights = 0

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["OPTIONS", "TARGETS", "available", "imports", "open", "open_object"]
 TARGETS = ("keras", "keras_file", "saved_model", "file", "module")  # kinds of targets that it can run
 OPTIONS = {
-    "mode": "function (a tf.function; so Keras models run when nothing is said), xla, eager, or predict "
+    "mode": "function (a tf.function; the default for Keras models), xla, eager, or predict "
     "(model.predict, Keras's own loop)",
     "inter_threads": "operators that may run at once; --threads is for the threads inside one",
 }

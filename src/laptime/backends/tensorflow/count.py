@@ -51,7 +51,7 @@ def weights(variables: Iterable[Any]) -> list[Series]:
 
 
 def work(concrete: Any) -> tuple[list[Series], dict[str, Any]]:
-    """MACs and FLOPs of a traced graph, with the receipt; no series, and the reason, where there are none."""
+    """MACs and FLOPs of a traced graph, with the receipt; no series, and the reason, if there are none."""
     receipt: dict[str, Any] = {
         "counter": f"shapes of the traced graph, tensorflow {tf.__version__}",
         "convention": "convolutions, matrix products and einsums; MACs = FLOPs / 2",
@@ -104,7 +104,7 @@ def _flat(concrete: Any) -> Iterator[Any]:
 
 
 def _operators(graph: Any, library: dict[str, Any]) -> Iterator[Any]:
-    """What is left of calls are those that XLA must compile; behind the first of them shapes may be open."""
+    """Yield operators. Calls that remain are compiled by XLA; behind the first of them shapes may be open."""
     from tensorflow.python.framework.function_def_to_graph import function_def_to_graph
 
     for operator in graph.get_operations():

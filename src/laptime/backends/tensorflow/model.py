@@ -91,7 +91,7 @@ class TensorflowModel(ProgramModel[TensorflowWorkload]):
         return work
 
     def own_batch(self) -> int | None:
-        """Items in the inputs as they were given, None where nothing tells; 1 where inputs are made."""
+        """Items in the inputs as they were given, None if nothing tells; 1 if inputs are made."""
         given = self._program.inputs
         if self._rebuild is not None or given is None or not modes.batched(given):
             return 1
@@ -104,7 +104,7 @@ class TensorflowModel(ProgramModel[TensorflowWorkload]):
             "origin": self._program.origin,
             "batch_is": modes.batch_is(prepare.sample(self._program))
             if is_given
-            else "as large as is asked for",
+            else "as large as requested",
             **({"resized": True} if is_given and batch != (self.own_batch() or 1) else {}),
         }
 
@@ -157,7 +157,7 @@ class TensorflowModel(ProgramModel[TensorflowWorkload]):
         return modes.arrays(self.workload(batch).inputs)
 
     def outputs(self, inputs: list[np.ndarray[Any, Any]]) -> list[np.ndarray[Any, Any]]:
-        """What the model makes of these inputs, floats as float32; see `protocol.GivesOutputs`.
+        """Return the model's outputs for these inputs, floats as float32; see `protocol.GivesOutputs`.
         Raises UsageError: the model takes another number of inputs."""
         like = prepare.sample(self._program)
         flat = tf.nest.flatten(like)

@@ -40,7 +40,7 @@ def passed(inputs: Any, *, is_keras: bool) -> tuple[tuple[Any, ...], dict[str, A
 
 
 def batch_of(inputs: Any) -> int | None:
-    """The batch size: the first dimension that all tensors share; None where there is none."""
+    """The batch size: the first dimension that all tensors share; None if there is none."""
     lengths = {int(leaf.shape[0]) for leaf in leaves(inputs) if len(leaf.shape)}
     return lengths.pop() if len(lengths) == 1 else None
 
@@ -181,7 +181,7 @@ class Bound:
     """A model bound to inputs of one batch size."""
 
     run: Callable[[], Any]  # calls it once
-    function: Any  # the tf.function in it; None where there is none of ours to ask
+    function: Any  # the tf.function in it; None if there is none of ours to ask
     # args, kwargs: what it is called with
     args: tuple[Any, ...]
     kwargs: dict[str, Any]

@@ -24,14 +24,14 @@ DTYPES = ("float32", "bfloat16", "float16", "float64")
 
 
 def with_inputs(program: Program, variant: Variant) -> Program:
-    """The program with inputs, from the model itself where none were given, and settled if untrained."""
+    """The program with inputs, from the model itself if none were given, and settled if untrained."""
     call = program.call
     if program.make is None and program.inputs is None and program.origin != "given":
-        # Nested shapes and dtypes that a model takes, as its arguments; None when it does not tell.
+        # Nested shapes and dtypes that a model takes, as its arguments; None when it does not say.
         if modes.is_keras(call):
             keras_inputs = getattr(call, "inputs", None)
             alone = keras_inputs[0] if keras_inputs and len(keras_inputs) == 1 else keras_inputs
-            # A mapping, where it was made with one.
+            # A mapping, if it was made with one.
             input_specs = (getattr(call, "_inputs_struct", alone),) if keras_inputs else None
         elif isinstance(call, Served):
             input_specs = call.signature.structured_input_signature[1]
@@ -88,7 +88,7 @@ def sample(program: Program) -> Any:
 
 
 def inputs_of(program: Program, batch: int, *, is_for_it: bool) -> Any:
-    """Inputs of a batch size; where the program was built for it, those that it brought."""
+    """Inputs of a batch size; if the program was built for it, those that it brought."""
     if program.make is not None:
         return program.make(batch)
     return sample(program) if is_for_it else modes.rebatched(sample(program), batch)
@@ -132,7 +132,7 @@ def check_dtype(program: Program, variant: Variant) -> None:
         has = max(floats, key=lambda dtype: floats[dtype])
         raise UsageError(
             f"{variant.target} does not run in {wanted}",
-            why=f"it computes in {has}: a TensorFlow model has its dtype from when it was made",
+            why=f"it computes in {has}: a TensorFlow model gets its dtype when it is made",
             next=f"--dtype {has}" if has in DTYPES else "make it in this dtype in a function of file.py",
         )
 
@@ -193,7 +193,7 @@ def _sizes(spec: Any, shapes: dict[str, list[int]], target: str) -> list[int | N
     except ValueError:  # a TensorShape of unknown rank
         dims = []
         if _name(spec) not in shapes:
-            raise _open(target, spec, f"not even the number of dimensions of {_name(spec)} is told") from None
+            raise _open(target, spec, f"even the number of dimensions of {_name(spec)} is open") from None
     given = shapes.get(_name(spec))
     return [dims[0] if dims else None, *given] if given else dims
 

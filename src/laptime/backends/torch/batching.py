@@ -1,8 +1,8 @@
-"""Which dimension of given inputs is the batch, and how that is known. Where nothing tells, nothing is cut.
+"""Which dimension of given inputs is the batch, and how that is known. If nothing tells, nothing is cut.
 
     layers that say so    recurrent layers, attention and transformers have the batch in dimension 1 unless
                           they are `batch_first`; one call with the inputs as they are shows what reaches them
-    first dimension       else, where every tensor (and list of items) has the same one
+    first dimension       else, if every tensor (and list of items) has the same one
 
 Lies when: all inputs share a first dimension that is no batch: points of one cloud, steps of one series."""
 
@@ -23,7 +23,7 @@ Shape = tuple[int, ...]
 class Batching:
     """The batch of some inputs."""
 
-    size: int | None  # items in them; None where nothing tells
+    size: int | None  # items in them; None if nothing tells
     # the dimension that is the batch, by number of the leaf; leaves that are not here have none
     places: dict[int, int] = field(default_factory=dict)
     why: str = ""  # how that is known, or why it is not
@@ -125,7 +125,7 @@ def _is_batch_first(layer: Any) -> bool:
 
 @dataclass(frozen=True)
 class _Seen:
-    """What reached a layer: the shape, the dimension that the layer takes for the batch (None: no batch)."""
+    """A layer's input: its shape, and the dimension that the layer takes for the batch (None: no batch)."""
 
     layer: str
     shape: Shape
@@ -134,7 +134,7 @@ class _Seen:
 
 
 def _seen(call: Callable[[], Any], layers: dict[torch.nn.Module, str]) -> list[_Seen]:
-    """What reached each layer in one call, in order; what was seen before a call failed counts, too."""
+    """Return the input of each layer in one call, in order; those seen before a call failed count, too."""
     seen: list[_Seen] = []
 
     def look(layer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:

@@ -160,7 +160,7 @@ def _slow_path() -> Iterator[None]:
 
 @dataclass
 class Ran:
-    """What ran during a call, by name of the operator."""
+    """The operators that ran during a call, by name."""
 
     least: LeastWork  # what no machine can leave out of them
     calls: Counter[str] = field(default_factory=Counter)  # how often each did
@@ -266,7 +266,7 @@ _FORMULAS: dict[str, Callable[[Any, Any], tuple[list[Any], int]]] = {
 
 
 _FAMILIES = re.compile(
-    # elementwise, where torch's tags do not say so
+    # elementwise, if torch's tags do not say so
     r"(add|mul|cat)(_relu)?(_scalar)?(_relu)?|abs|rsub|floor_divide|heaviside|gcd|lcm|polar|complex|eq|ne|ge|gt|le|lt"
     r"|(relu|leaky_relu|rrelu_with_noise|prelu|prelu_kernel|elu|celu|gelu|silu|mish|glu|sigmoid|log_sigmoid)6?(_forward)?"
     r"|relu6|hard(swish|sigmoid|tanh|shrink)|soft(plus|shrink)|threshold|clamp|nan_to_num|thnn_fused_\w+_cell(_backward_impl)?"

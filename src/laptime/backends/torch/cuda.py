@@ -35,7 +35,7 @@ class DeviceClock:
 
         self._device = device
         self._torch: Any = torch
-        # clock_rate is in kHz; torch before 2.6 does not tell it.
+        # clock_rate is in kHz; torch before 2.6 does not say it.
         khz = getattr(torch.cuda.get_device_properties(device), "clock_rate", 1_500_000)
         self._cycles_per_second = khz * 1e3
 
@@ -88,8 +88,8 @@ PEAK, WEIGHTS, ACTIVATIONS, RESERVED, FIRST_PEAK, CONTEXT = (
     for part, title, meaning in (
         ("peak", "", "Most bytes in use by tensors during a warm call."),
         ("weights", "", "Parameters and buffers, each storage once."),
-        ("activations", "", "What a warm call needs at its peak above what lies there before it."),
-        ("reserved", "", "What the allocator holds of the device at most."),
+        ("activations", "", "Peak memory of a warm call above what is allocated before it."),
+        ("reserved", "", "Most device memory that the allocator holds."),
         ("first_peak", "first call", "Peak of the first call, with autotuning and compilation in it."),
         ("context", "", "In use outside torch's allocator: context, libraries, other processes."),
     )

@@ -47,7 +47,7 @@ def _convolution_backward(
 
 
 def _rnn(inputs: Shape, weights: Sequence[Shape], *rest: Any, **named: Any) -> int:
-    """All layers and directions: (T, B, in), or (steps of all sequences, in) where they are packed.
+    """All layers and directions: (T, B, in), or (steps of all sequences, in) if they are packed.
 
     Weights are matrices (of projections, too), biases are not."""
     return 2 * prod(inputs[:-1]) * sum(prod(weight) for weight in weights if len(weight) == 2)
@@ -62,7 +62,7 @@ def _quantized_rnn(gates: int) -> Callable[..., int]:
     def flops(
         inputs: Shape, states: Any, params: Any, has_biases: bool, layers: int, *rest: Any, **_: Any
     ) -> int:
-        """From sizes, as the weights are packed: the states are (layers x directions, B, hidden)."""
+        """Count from sizes, as the weights are packed: the states are (layers x directions, B, hidden)."""
         state = states[0] if isinstance(states[0], list | tuple) else states
         hidden, directions = state[-1], state[0] // layers
         features = inputs[-1] + (layers - 1) * directions * hidden + layers * hidden
@@ -103,7 +103,7 @@ def _trilinear(
 
 
 def _fft(each: float, *, of_result: bool = False) -> Callable[..., int]:
-    """`each` x N log2 N. Where real numbers come out, N is in the result: the input is half of it."""
+    """`each` x N log2 N. If real numbers come out, N is in the result: the input is half of it."""
 
     def flops(shape: Shape, dims: Sequence[int], *rest: Any, out_shape: Shape, **named: Any) -> int:
         points = out_shape if of_result else shape

@@ -128,7 +128,7 @@ _BANDWIDTH_SECONDS = 0.5
 
 
 def phase_of(program: Program, options: dict[str, Any], device: torch.device) -> Program:
-    """A program around a language model, not yet made ready; the program itself where no phase is asked for.
+    """A program around a language model, not yet made ready; the program itself if no phase is asked for.
     Raises UsageError: impossible options, or no language model."""
     if "phase" not in options:
         return program
@@ -251,7 +251,7 @@ def _called(model: torch.nn.Module, ids: torch.Tensor, cache: Any) -> Any:
 
 
 def _weight_bytes(module: Any) -> int:
-    """Of all weights but tables that are only looked up; one that is the output layer, too, is read whole."""
+    """The bytes of all weights but lookup tables; if one is the output layer, too, all of it is read."""
     counts: dict[int, torch.Tensor] = {}
     for part in module.modules():
         if not isinstance(part, torch.nn.Embedding):

@@ -122,7 +122,7 @@ class TorchModel(ByBatch[TorchWorkload]):
         return self._batching
 
     def own_batch(self) -> int | None:
-        """Items in the inputs as they were given, None where nothing tells; 1 where inputs are made."""
+        """Items in the inputs as they were given, None if nothing tells; 1 if inputs are made."""
         return 1 if self._makes_inputs else self.batching().size
 
     def batch_leads(self) -> bool:
@@ -155,9 +155,9 @@ class TorchModel(ByBatch[TorchWorkload]):
 
     def _batch_is(self) -> str:
         if self._program.make is not None:
-            return "as large as is asked for: the inputs are made"
+            return "as large as requested: the inputs are made"
         if self._rebuild is not None:
-            return "as large as is asked for: the function makes the inputs"
+            return "as large as requested: the function makes the inputs"
         return self.batching().why
 
     def _callers(self, program: Program) -> tuple[Callable[..., Any], Callable[..., Any]]:
@@ -259,7 +259,7 @@ class TorchModel(ByBatch[TorchWorkload]):
             told["in_eval"] = workload.share_of_eval(parts, call)
         is_first = self._batching is not None and self._batching.is_first
         if is_first and batch > 1 and not tensors.has_length(output, batch):
-            told["batch"] = f"no output has {batch} as its first size, so it may be no batch"
+            told["batch"] = f"no output has {batch} as its first size, so it may not be a batch"
         return told
 
     def input_arrays(self, batch: int) -> list[np.ndarray[Any, Any]]:

@@ -1,4 +1,4 @@
-"""What a device really reaches: GEMM rate by dtype, and copy bandwidth.
+"""Measured peaks of a device: GEMM rate by dtype, and copy bandwidth.
 
     GEMM     FLOP/s = 2 * m * n * k / seconds, square matrices, c = a @ b into memory that is there
     copy     B/s    = 2 * bytes / seconds: bytes are read and written (as in STREAM, without write-allocate)
@@ -63,7 +63,7 @@ def work_of_model(device: torch.device, dtype: str, *, size: int | None = None) 
     """The product that shows what a model in this dtype could reach at best here. size: rows of the matrices;
     None finds those whose product takes `_LONG_CALL` seconds.
 
-    Convolutions and products of float32 on CUDA use TF32 where torch is told that they may; the peak is then
+    Convolutions and products of float32 on CUDA use TF32 if torch allows it; the peak is then
     that of TF32, or a healthy model would look faster than its hardware.
     Raises RuntimeError: the device cannot multiply in this dtype, or has no memory for it."""
     dtypes = [dtype]
@@ -200,7 +200,7 @@ def best_copy(device: torch.device, seconds: float) -> float:
 def best_of(call: Callable[[], Any], sync: Callable[[], None], *, deadline: float) -> dict[str, Any]:
     """Seconds of one call: the best of five samples, each of as many calls as make it long enough.
 
-    Fewer than five, but at least one, where the deadline (on `perf_counter`) comes first."""
+    Fewer than five, but at least one, if the deadline (on `perf_counter`) comes first."""
     call()
     sync()
     began = SystemClock.now()
@@ -250,7 +250,7 @@ def dtypes_of(device: str) -> list[str]:
 
 
 def wait_cost(device: Any) -> float:
-    """Seconds to wait for a device that has nothing to do, the median of 200; 0 where nothing is waited for.
+    """Seconds to wait for a device that has nothing to do, the median of 200; 0 if nothing is waited for.
 
     It is part of every `isolated` latency."""
     if device.type == "cpu":

@@ -160,7 +160,7 @@ _ASKED, _LONGEST = re.compile(r"[Tt]ried to allocate ([\d.]+ ?(?:bytes|[KMGT]i?B
 
 
 def memory_exhausted(error: BaseException | None) -> Literal["host", "device"] | None:
-    """Which memory an exception says is exhausted; None when it says something else."""
+    """Return which memory an exception says is exhausted; None when it says something else."""
     if error is None:
         return None
     if isinstance(error, MemoryError):

@@ -133,7 +133,7 @@ def moved(
 
 
 def copied(inputs: Any, *, into: Any = None) -> Any:
-    """Inputs that nobody else holds: callables and objects that cannot be copied are shared. into: inputs
+    """Inputs that nothing else holds: callables and objects that cannot be copied are shared. into: inputs
     that were copied from; their tensors take the values, if they still have the shape."""
     old: Iterator[Any] = iter([] if into is None else list(leaves(into)))
 

@@ -1,4 +1,4 @@
-"""What the loop calls: inputs of one batch size bound to the model, in a mode of autograd.
+"""The call that the loop times: inputs of one batch size bound to the model, in a mode of autograd.
 
     inference    torch.inference_mode, unless a plain call gives other outputs
     no_grad      torch.no_grad
@@ -84,7 +84,7 @@ def needed(call: Callable[..., Any], lay: Callable[[], Any], then: Any, outcome:
             return error
 
     def watched(mode: str) -> tuple[Any, bool]:
-        """What it gives without keeping activations, and whether it takes gradients, which then fail."""
+        """Return the output without kept activations, and whether it takes gradients, which then fail."""
         is_taken = False
 
         def unpack(packed: Any) -> Any:
@@ -106,7 +106,7 @@ def needed(call: Callable[..., Any], lay: Callable[[], Any], then: Any, outcome:
     # Two calls may differ in one mode, too: then nothing tells.
     if not is_less and (alike(outcome, plain) or not (has_failed or alike(outcome, tried("inference")))):
         return "inference", ""
-    why = "its output in inference mode is another one"
+    why = "its output differs in inference mode"
     if has_failed or alike(outcome, plain):
         why = f"it fails in inference mode ({type(outcome).__name__})" if has_failed else LESS
     if alike(tried("no_grad"), plain) and not (is_less and not watched("no_grad")[1]):
@@ -140,7 +140,7 @@ MOST, SECONDS = 9, 1.0  # pairs of calls, and the time for more than three of th
 
 
 def share_of_eval(modules: Iterable[Any], call: Callable[[], Any]) -> float | None:
-    """Time of a call in eval mode as a share of one in training mode, call by call in turns; None where no
+    """Time of a call in eval mode as a share of one in training mode, call by call in turns; None if no
     module is in training. modules: all of them, down to the last; their flags are given back."""
     parts = [module for module in modules if module.training]
     shares: list[float] = []

@@ -38,7 +38,7 @@ class Point(NamedTuple):
 
 
 class Record(NamedTuple):
-    """What one case, or one loop, says at one time."""
+    """The numbers of one case, or of one loop, at one time."""
 
     name: str  # the case's key
     labels: Mapping[str, str]  # target, axes, run
@@ -102,13 +102,13 @@ def is_address(place: str) -> bool:
 
 
 def file_at(place: str, name: str) -> Path:
-    """The file that a place means: itself, or the file of this name in it where it is a folder."""
+    """The file that a place means: itself, or the file of this name in it if it is a folder."""
     path = Path(place)
     return path / name if path.is_dir() else path
 
 
 def labels(case: Case, run: Run) -> dict[str, str]:
-    """What tells a case from others: target and axes, the run's id and its name."""
+    """Return the labels that distinguish a case: target and axes, the run's id and its name."""
     axes = {axis: str(value) for axis, value in case.axes.items()}
     return {"target": case.target, **axes, "run": run.id, **({"name": run.name} if run.name else {})}
 

@@ -46,7 +46,7 @@ class _Runs:
             self._client.log_metric(run, point.tag, point.value, step=record.step)
 
     def close(self) -> str:
-        """How to look at them."""
+        """Say how to look at them."""
         for run in self._runs.values():
             self._client.set_terminated(run)
         return self._place if is_address(self._place) else f"mlflow ui --backend-store-uri {self._place}"

@@ -55,7 +55,7 @@ class Gauges:
             raise OSError(f"the exporter said {result.name}")
 
     def close(self) -> str:
-        """Where they are."""
+        """Say where they are."""
         self._provider.shutdown()
         self._exporter.shutdown()
         if self._file is not None:

@@ -49,7 +49,7 @@ class _Prometheus:
             write_to_textfile(self._place, self._registry)
 
     def close(self) -> str:
-        """Where they are."""
+        """Say where they are."""
         return self._place
 
     def collect(self) -> Iterator[Any]:

@@ -38,7 +38,7 @@ class _Scalars:
         writer.flush()
 
     def close(self) -> str:
-        """How to look at them."""
+        """Say how to look at them."""
         for writer in self._open.values():
             writer.close()
         return f"tensorboard --logdir {self._place}"

@@ -60,7 +60,7 @@ def name(case: Case, series: Series) -> str:
 
 
 def _row(case: Case, series: Series, started: int) -> dict[str, Any]:
-    """What is known of one benchmark, by column; each is a list with an entry for every set of parameters."""
+    """Return the columns of one benchmark; each is a list with an entry for every set of parameters."""
     values = select(series).values
     wide = interval(values, 0.5, level=0.99)
     low, high = wide or (float(values.min()), float(values.max()))

@@ -1,7 +1,7 @@
 """Results of other tools as runs: one file a format, its name the word for it.
 
 A format has `matches(document) -> bool`, which looks at the document's shape, and
-`runs(document, path) -> list[Run]`, which may raise KeyError, TypeError or ValueError where the document is
+`runs(document, path) -> list[Run]`, which may raise KeyError, TypeError or ValueError if the document is
 not what its shape promised. What a tool did not keep is not made up: without samples, a median is one sample.
 """
 
@@ -61,7 +61,7 @@ def read(path: Path, format: str = "") -> list[Run]:
 
 
 def unseen(run: Run, stored: Iterable[Run]) -> Run | None:
-    """The run without the results that earlier imports have; None where nothing is left.
+    """The run without the results that earlier imports have; None if nothing is left.
 
     A file of asv grows as more benchmarks are run for a commit; what it held before was not measured again.
     """

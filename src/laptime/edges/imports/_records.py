@@ -152,7 +152,7 @@ def environment(
 
 
 def moment(value: object) -> datetime:
-    """A point in time: ISO 8601 (UTC where it has no zone), or seconds since 1970.
+    """A point in time: ISO 8601 (UTC if it has no zone), or seconds since 1970.
     Raises ValueError: it is neither."""
     if isinstance(value, int | float):
         return datetime.fromtimestamp(value, UTC)
@@ -169,9 +169,9 @@ class Request(NamedTuple):
     """An answered request; seconds."""
 
     latency: float  # from when it was sent to the end of the answer
-    ttft: float | None  # from when it was sent to the first token; None where the answer was no stream
+    ttft: float | None  # from when it was sent to the first token; None if the answer was no stream
     output: int  # tokens of the answer
-    waited: float | None  # from when it was due until it was sent; None where that was not written down
+    waited: float | None  # from when it was due until it was sent; None if that was not written down
 
 
 def level(
@@ -185,10 +185,10 @@ def level(
     since: str = "from when it was due",
 ) -> Case:
     """A level of load: its requests, and what was answered in so many seconds.
-    since: what latency counts from, where all requests tell how long they waited.
+    since: what latency counts from, if all requests tell how long they waited.
     Raises ValueError: no request was answered, a time is none, or the test took none."""
     known = all(request.waited is not None for request in requests)
-    note = since if known else f"from when it was sent: {tool} wrote no more down"
+    note = since if known else f"from when it was sent: {tool} recorded no more"
     waits = [request.waited or 0.0 for request in requests]
     times = latency([r.latency + wait for r, wait in zip(requests, waits, strict=True)], note=note)
     series = [structs.replace(times, regime=Regime.PACED)]

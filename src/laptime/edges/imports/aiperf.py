@@ -60,7 +60,7 @@ def _request(line: dict[str, Any]) -> _records.Request:
 
 
 def _value(metric: dict[str, Any], key: str = "value") -> float:
-    """A time in seconds. Raises ValueError: it is in a unit that nobody knows."""
+    """A time in seconds. Raises ValueError: it is in an unknown unit."""
     factors = {"ms": 1e-3, "sec": 1.0, "s": 1.0, "us": 1e-6, "ns": 1e-9}
     if metric["unit"] not in factors:
         raise ValueError(f"a time is in {metric['unit']}")

@@ -1,6 +1,6 @@
 """google/benchmark's JSON (`--benchmark_out_format=json`): one run a file, one case a benchmark.
 
-A repetition is a sample: the mean time of its iterations by the wall clock. Where only aggregates were kept,
+A repetition is a sample: the mean time of its iterations by the wall clock. If only aggregates were kept,
 the median stands for them. Counters come along as plain numbers."""
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def runs(document: Any, path: Path) -> list[Run]:
 
 
 def _moment(text: str, path: Path) -> datetime:
-    """When it ran; the time of the file where that is not written down."""
+    """When it ran; the time of the file if that is not written down."""
     for pattern in _OLD_TIMES:
         with suppress(ValueError):
             return datetime.strptime(text, pattern).replace(tzinfo=UTC)

@@ -78,7 +78,7 @@ def _run(summary: dict[str, Any], path: Path) -> Run:
 
 
 def _one(name: str, value: Any) -> Series | None:
-    """A metric; None where PerfZero wrote that there was none (-1 for a time, NaN)."""
+    """A metric; None if PerfZero wrote that there was none (-1 for a time, NaN)."""
     if not isinstance(value, int | float) or not math.isfinite(value) or (name == WALL_TIME and value < 0):
         return None
     factor, unit, better = unit_of(name)

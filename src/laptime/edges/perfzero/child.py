@@ -61,7 +61,7 @@ def figures() -> dict[str, Any]:
 
 
 def reset_peak() -> None:
-    """Let the highest resident set count from here on, where the system can (Linux)."""
+    """Let the highest resident set count from here on, if the system can (Linux)."""
     with suppress(OSError), open("/proc/self/clear_refs", "w", encoding="utf-8") as file:  # noqa: PTH123
         file.write("5")
 
@@ -105,7 +105,7 @@ def without_empty_bounds(cls: Any) -> None:
 
 
 def arguments(cls: Any, request: dict[str, Any]) -> dict[str, Any]:
-    """What the constructor is given: PerfZero's three (those that it takes), and the user's own.
+    """Return the constructor's arguments: PerfZero's three (those that it takes), and the user's own.
 
     `tf_benchmark` classes get the user's only. A class whose constructor takes neither the three by name nor
     `**kwargs` is built as such a one without being told."""

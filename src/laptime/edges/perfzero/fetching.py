@@ -1,4 +1,4 @@
-"""What lies elsewhere: repositories through git, files and folders behind any URL through fsspec.
+"""Fetch remote data: repositories through git, files and folders behind any URL through fsspec.
 
 A file is there whole or not at all: it is written beside its place, its hash is compared, then it is moved.
 What is there already stays, and nothing that a user changed or committed in a clone is thrown away: a commit

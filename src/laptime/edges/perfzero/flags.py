@@ -37,7 +37,7 @@ class Filter(Struct, frozen=True):
 
 
 def parse(texts: Sequence[str]) -> list[Method | Filter]:
-    """What the texts of all `--benchmark_methods` mean, in their order; repeated ones once.
+    """Parse the texts of all `--benchmark_methods`, in their order; repeated ones once.
     Raises UsageError: one names no method of a class, or its expression cannot be read."""
     words = [word for text in texts for part in text.split(",") if (word := part.strip())]
     return list(dict.fromkeys(_parse(word) for word in words))

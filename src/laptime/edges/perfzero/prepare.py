@@ -86,7 +86,7 @@ def python_path(text: str | None, site: Path) -> list[str]:
 def _accelerators() -> list[Device]:
     """NVIDIA GPUs, asked as PerfZero does: of a program of the driver's, no framework and no library.
 
-    In the driver's order; none where the program is missing or does not answer."""
+    In the driver's order; none if the program is missing or does not answer."""
     try:
         done = subprocess.run(_QUERY, capture_output=True, text=True, timeout=_ANSWER_WITHIN, check=False)
     except (OSError, subprocess.SubprocessError):

@@ -61,7 +61,7 @@ class Ended(Struct, frozen=True, kw_only=True):
 
     @property
     def span(self) -> tuple[Event | None, Event | None]:
-        """What it told when the method began, and when it ended, raising or not."""
+        """The events of the method's begin and of its end, whether it raised or not."""
         return self.event("started"), self.event("ended") or self.event("raised")
 
 

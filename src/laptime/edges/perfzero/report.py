@@ -1,4 +1,4 @@
-"""What `tf.test.Benchmark.report_benchmark` leaves behind, decoded (and made) without TensorFlow.
+"""Decode (and make) the files of `tf.test.Benchmark.report_benchmark` without TensorFlow.
 
 A file is one `BenchmarkEntries` of tensorflow/core/util/test_log.proto in protobuf's wire format
 (https://protobuf.dev/programming-guides/encoding):
@@ -46,7 +46,7 @@ class Report(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def numbers(self) -> list[Metric]:
-        """The wall time, where one was reported, and the metrics; no two under one name.
+        """The wall time, if one was reported, and the metrics; no two under one name.
 
         The second `loss` is called `loss#2`; so is a metric with the name of the wall time."""
         wall_time = Metric(name=WALL_TIME, value=self.wall_time)
@@ -146,7 +146,7 @@ def _last(message: _Message, number: int, default: _Value) -> _Value:
     """The value of a field that may be there once; of several the last counts."""
     value = message.get(number, [default])[-1]
     if not isinstance(value, type(default)):
-        raise ValueError(f"a field is {type(value).__name__} where {type(default).__name__} was expected")
+        raise ValueError(f"a field is {type(value).__name__}, but {type(default).__name__} was expected")
     return value
 
 

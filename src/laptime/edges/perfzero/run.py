@@ -65,7 +65,7 @@ class _PerfZeroRun:
         self._faults: list[LaptimeError] = []
 
     def run(self) -> tuple[Run, list[LaptimeError]]:
-        """Every method once, then all again, as often as asked: slow drifts of the machine hit all."""
+        """Run every method once, then all again, as often as requested: slow drifts hit all of them."""
         self._live.start(
             name=self._flags.name,
             subjects=[Subject(target=method.name, source="perfzero") for method in self._conditions.methods],
@@ -79,7 +79,7 @@ class _PerfZeroRun:
                 self._turn(method, index, len(turns))
         except KeyboardInterrupt:
             status = "interrupted"
-        # Whether the means over the trials keep the bounds; where they do not, a finding, too.
+        # Whether the means over the trials keep the bounds; if they do not, a finding, too.
         verdicts = [v for method, trials in self._trials.items() for v in summary.verdicts(method, trials)]
         if verdicts:
             self._live(VerdictsReached(verdicts))
@@ -185,7 +185,7 @@ class _PerfZeroRun:
 
 
 def _scratch(where: str, name: str) -> str:
-    """What a class gets as output_dir: a folder under a URL, or a path on this machine, `file://` or not."""
+    """Return the output_dir of a class: a folder under a URL, or a path on this machine, `file://` or not."""
     if fetching.is_url(where):
         return f"{where.rstrip('/')}/{name}"
     return str(fetching.local(where).resolve() / name)

@@ -29,7 +29,7 @@ _UNITS: tuple[tuple[str, float, str, Literal["lower", "higher"]], ...] = (
 
 
 def unit_of(name: str) -> tuple[float, str, Literal["lower", "higher", "none"]]:
-    """What to multiply a metric's values with, the SI unit that they are in then, and which way is better."""
+    """Return the factor for a metric's values, the SI unit of the products, and which way is better."""
     for ending, factor, unit, better in _UNITS:
         if name.endswith(ending):
             return factor, unit, better

@@ -47,7 +47,7 @@ _PEAK = next(metric for metric in host_memory.METRICS if metric.tag == "memory/h
 _KINDS = {"crashed": "died", "hung": "hung"}
 _NEXT = {
     "no_report": "call self.report_benchmark(...) at the end of the method",
-    "hung": "--timeout=2h, say, when it needs longer",
+    "hung": "--timeout=2h, for example, if it needs longer",
     "reported_twice": "report_benchmark(name=...) keeps several reports apart",
     "bad_report": "report with tf.test.Benchmark.report_benchmark",
 }
@@ -131,7 +131,7 @@ def _framework(ended: Ended) -> dict[str, str]:
 
 
 def framework_version(ended: Ended) -> dict[str, str]:
-    """The version of that framework, by its name; empty where none was loaded."""
+    """The version of that framework, by its name; empty if none was loaded."""
     framework = _framework(ended)
     return {framework["name"]: framework["version"]} if framework.get("version") else {}
 
@@ -351,7 +351,7 @@ def _reported(trials: list[Outcome]) -> list[Series]:
 
 
 def _better(number: Reported) -> Literal["lower", "higher", "none"]:
-    """Which way a reported number should go, from its name, else from its only bound."""
+    """Return which way a reported number should go, from its name, else from its only bound."""
     name = number.name.partition("#")[0]
     if name.endswith("_time"):
         return "lower"

@@ -1,4 +1,4 @@
-"""What a benchmark method came to: its state, its bounds, the intervals of its numbers over trials, and
+"""The verdict on a benchmark method: its state, its bounds, the intervals of its numbers over trials, and
 whether these can be trusted, as far as laptime can tell from outside.
 
 Looked at: whether they can be at all (finite, no negative time), how far the trials lie apart, the
@@ -89,7 +89,7 @@ class Spread(Struct, frozen=True, kw_only=True):
 
     @property
     def range(self) -> tuple[float, float]:
-        """What is held against the bounds: the interval; below three trials every value, as PerfZero does."""
+        """The range held against bounds: the interval; every value below three trials, as in PerfZero."""
         return self.ci95 or (min(self.values), max(self.values))
 
 
@@ -207,7 +207,7 @@ def _where(ended: Ended) -> str:
 
 
 def checks(trials: list[Outcome], *, virtual: bool) -> list[Check]:
-    """The answers, worst first; none where no trial came to numbers. virtual: the machine is a guest, whose
+    """The answers, worst first; none if no trial came to numbers. virtual: the machine is a guest, whose
     CPU time can be stolen."""
     if not any(each.measured or each.state in IMPOSSIBLE for each in trials):
         return []
@@ -221,11 +221,11 @@ def _faults(trials: list[Outcome]) -> Iterator[Check]:
     """Trials without a number, with an impossible one, and with one outside the benchmark's own bounds."""
     of = count(len(trials), "trial")
     if lost := [each for each in trials if not each.measured and each.state not in IMPOSSIBLE]:
-        sentence = f"{len(lost)} of {of} came to no number: {lost[0].sentence}"
+        sentence = f"{len(lost)} of {of} gave no number: {lost[0].sentence}"
         step = "read perfzero.log in the output folder"
         yield Check(name="trials", outcome="fail", sentence=sentence, next=step)
     if bad := [each for each in trials if each.state in IMPOSSIBLE]:
-        step = "mend the benchmark: it reported this itself"
+        step = "fix the benchmark: it reported this itself"
         yield Check(name="finite", outcome="fail", sentence=bad[0].sentence, next=step)
     if outside := [each for each in trials if each.state == "bound_violated"]:
         many = f" ({len(outside)} of {of})" if len(trials) > 1 else ""
@@ -259,7 +259,7 @@ def _interval(trials: list[Outcome]) -> Iterator[Check]:
 
 
 def _disturbed(trials: list[Outcome], virtual: bool) -> Iterator[Check]:
-    """Serious where most trials were hit, or one lost more than an interval may be wide."""
+    """Serious if most trials were hit, or one lost more than an interval may be wide."""
     measured = [disturbance(each.ended, virtual=virtual) for each in trials if each.measured]
     hit = [each for each in measured if each.label]
     if not hit:
@@ -295,13 +295,13 @@ def _notes(last: Outcome) -> Iterator[Check]:
 class Disturbance(NamedTuple):
     """Disturbances of a trial."""
 
-    label: Label  # its causes; NONE where nothing is known of any
+    label: Label  # its causes; NONE if nothing is known of any
     share: float  # of the time that the worst of them took; threads that waited together add up, above 1 too
     words: str  # `its threads waited for a CPU that other programs used, 3.10 s in 8.20 s`
 
 
 def disturbance(ended: Ended, *, virtual: bool) -> Disturbance:
-    """What is known to have disturbed a method that came to its end. virtual: the machine is a guest, whose
+    """Return the known disturbances of a method that ended. virtual: the machine is a guest, whose
     CPU time can be stolen."""
     label, share, words = Label.NONE, 0.0, []
     for flag, seconds, of, verb in _losses(ended, virtual):
@@ -332,7 +332,7 @@ def _losses(ended: Ended, virtual: bool) -> list[tuple[Label, float, float, str]
 
 
 def _most(start: Event, end: Event, name: str, looks: list[Look]) -> float | None:
-    """Seconds of a counter in the method: its process's, or those of its family where they are more."""
+    """Seconds of a counter in the method: its process's, or those of its family if they are more."""
     if name not in start or name not in end:
         return None
     own = max(0.0, float(end[name]) - float(start[name]))
@@ -342,7 +342,7 @@ def _most(start: Event, end: Event, name: str, looks: list[Look]) -> float | Non
 
 
 def _others(start: Event, end: Event, looks: list[Look], seconds: float) -> float | None:
-    """CPUs that all but the benchmark used while the method ran; None where the system does not say."""
+    """CPUs that all but the benchmark used while the method ran; None if the system does not say."""
     busy, own = _between(start, end, busy_seconds), _most(start, end, "cpu", looks)
     return None if busy is None or own is None or seconds <= 0 else (busy - own) / seconds
 

@@ -1,4 +1,4 @@
-"""What the package pytorch-benchmark measures, measured as laptime does: behind its door in `laptime.compat`.
+"""The measurements of the package pytorch-benchmark, done as laptime does: the core of `laptime.compat`.
 
 A `Procedure` is one call of the drop-in, step by step: count, time calls, time copies, memory, energy, judge.
 
@@ -205,7 +205,7 @@ class Procedure:
             return self.model(self._on_device(batch))
 
     def _passes(self, timing: dict[int, dict[str, Any]]) -> tuple[dict[int, Any], dict[int, Any]]:
-        """Memory and energy of a call with its copies, by batch size; each only where it was read."""
+        """Memory and energy of a call with its copies, by batch size; each only if it was read."""
         memory: dict[int, Any] = {}
         energy: dict[int, Any] = {}
         with self._program(self._round_trip, self.samples.__getitem__) as program:

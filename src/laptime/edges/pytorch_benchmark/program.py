@@ -170,7 +170,7 @@ def moved_to(case: Case, *, start: float) -> Case:
 def first_item(sample: Any, batch_size: int) -> Any:
     """The first item of a sample: tensors and arrays cut along dimension 0, dtypes and values kept.
 
-    Cut are those as long as the batch; where none is, those as long as the leading dimension that most share.
+    Cut are those as long as the batch; if none is, those as long as the leading dimension that most share.
     """
     from laptime.backends.torch import tensors
 

@@ -94,7 +94,7 @@ def _gpus() -> list[Device]:
 
 
 def evidence(run: Run, *, why_no_energy: dict[str, Any]) -> dict[str, Any]:
-    """What pytorch-benchmark has no place for: verdict, medians with intervals, the run itself."""
+    """Return what pytorch-benchmark has no field for: verdict, medians with intervals, the run itself."""
     import msgspec
 
     reasons = [

@@ -18,7 +18,7 @@ NODE = ("-m", "laptime.apps.node")  # the program of the other end, for a Python
 class Machine:
     name: str  # as its engine knows it; no two have the same
     words: tuple[str, ...]  # that start a program there
-    # machines of one place disturb each other: they are asked in turn where speed is compared
+    # machines of one place disturb each other: they are asked in turn if speed is compared
     place: str = ""
 
 

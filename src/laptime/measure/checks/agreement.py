@@ -20,19 +20,19 @@ _OUTCOMES: dict[Word, Outcome] = {
 _WORDS: dict[Word, str] = {
     "different": "differ from those of",
     "close": "are only close to those of",
-    "unknown": "cannot be told from others than those of",
+    "unknown": "cannot be shown to agree with those of",
     "same": "agree with those of",
 }
 _NEXT: dict[Word, str] = {
     "different": "do not compare its speed; export or compile it again, or report it",
-    "close": "see whether a lower precision was used than was asked for (TF32, float16)",
+    "close": "see whether a lower precision than the requested one was used (TF32, float16)",
     "unknown": "give inputs and trained weights on which the outputs depend",
     "same": "",
 }
 
 
 def check(case: Case, environment: Environment, plan: dict[str, Setting]) -> Check | None:
-    """Fail when the errors are not what precision explains, warn when they are near or nothing is told."""
+    """Fail when the errors are not what precision explains, warn when they are near or nothing is known."""
     outputs = case.details.outputs
     stored = (outputs.against_torch if outputs else None, case.details.outputs_compared)
     found = [each for each in stored if each is not None]

@@ -10,4 +10,4 @@ def check(case: Case, environment: Environment, plan: dict[str, Setting]) -> Che
     if not case.details.inputs.get("changed"):
         return None
     sentence = "a call changes its inputs: each got a fresh copy of them, outside the timed part"
-    return Check("changed_inputs", "note", sentence, "copy inside the function what it may not change")
+    return Check("changed_inputs", "note", sentence, "in the function, copy inputs that must not change")

@@ -10,7 +10,7 @@ from laptime.records.series import Regime
 
 HEADROOM = 1.2  # a peak measured by a few matrix products may be beaten by a little, not by a fifth ..
 DISTURBED = 3.0
-"""... unless a busy machine spoilt the measured peak, which shows only where the datasheet's is known. The
+"""... unless a busy machine spoilt the measured peak, which shows only if the datasheet's is known. The
 datasheet's peak alone is not certain either: it rests on a clock that virtual machines may hide."""
 
 

@@ -16,7 +16,7 @@ def check(case: Case, environment: Environment, plan: dict[str, Setting]) -> Che
         sentence = (
             "the first call returns finite numbers, the last one NaN or infinity: calls change the model"
         )
-        return Check("finite", "fail", sentence, "reset in each call what it adds to or multiplies")
+        return Check("finite", "fail", sentence, "reset in each call the state that it changes")
     return Check(
         "finite",
         "fail",

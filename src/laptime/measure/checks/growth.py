@@ -22,7 +22,7 @@ class Growth(NamedTuple):
 
 
 def growth(case: Case) -> Growth | None:
-    """What its first process kept of each call; None where memory settles, or too little was seen."""
+    """Return the memory that its first process kept of each call; None if it settles, or is hardly known."""
     memory = case.find(OVER_TIME.tag)
     if memory is None or len(memory.at) != len(memory.samples):
         return None
@@ -55,7 +55,7 @@ def check(case: Case, environment: Environment, plan: dict[str, Setting]) -> Che
     return Check(
         "growth",
         "note",
-        f"every call keeps {show(found.per_call, 'B')} of memory for ever; its peak is that of "
+        f"every call keeps {show(found.per_call, 'B')} of memory and never frees it; its peak is that of "
         f"{found.calls:,} calls",
         "look for a list, a cache or a graph that each call adds to",
     )

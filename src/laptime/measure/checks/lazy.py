@@ -12,4 +12,4 @@ def check(case: Case, environment: Environment, plan: dict[str, Setting]) -> Che
     sentence = (
         "a call returns before its work is done (a generator, coroutine or future): timed with all of it"
     )
-    return Check("lazy", "note", sentence, "call what makes the first part only, to time that")
+    return Check("lazy", "note", sentence, "to time the first part only, call the code that makes it")

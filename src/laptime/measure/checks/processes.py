@@ -34,7 +34,7 @@ def is_suspect(case: Case) -> bool:
 
 
 def check(case: Case, environment: Environment, plan: dict[str, Setting]) -> Check | None:
-    """Warn where processes differ more than their calls explain, or one may differ from others unseen."""
+    """Warn if processes differ more than their calls explain, or one may differ from others unseen."""
     budget = plan.get("budget")
     is_set = budget is not None and budget.origin in ("flag", "argument") and not case.details.in_process
     is_brief = is_set and budget is not None and float(budget.value) < 10

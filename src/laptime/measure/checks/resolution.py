@@ -8,7 +8,7 @@ from laptime.measure.loop import CLOCK_COST, CLOCKS
 
 
 def check(case: Case, environment: Environment, plan: dict[str, Setting]) -> Check | None:
-    """Warn when the cost of the clock is more than 5 % of a call; note where calls were repeated for it."""
+    """Warn when the cost of the clock is more than 5 % of a call; note if calls were repeated for it."""
     stat = headline(case)
     if stat is None or not stat.value or stat.value > CLOCKS * CLOCK_COST:
         return None

@@ -14,6 +14,6 @@ def check(case: Case, environment: Environment, plan: dict[str, Setting]) -> Che
         "shared_process",
         "note",
         f"measured in one process with {others} other batch "
-        f"{'size' if others == 1 else 'sizes'}: what they leave in the allocator can change its speed",
+        f"{'size' if others == 1 else 'sizes'}: memory that they leave in the allocator can change its speed",
         f"--batch {case.batch}   measures it in a process of its own",
     )

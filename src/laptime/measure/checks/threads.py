@@ -6,7 +6,7 @@ from laptime.measure.checks import Case, Check, Environment, Setting
 
 
 def check(case: Case, environment: Environment, plan: dict[str, Setting]) -> Check | None:
-    """Fail where they had another number."""
+    """Fail if they had another number."""
     had = case.details.outputs.threads if case.details.outputs is not None else None
     asked = case.axes.get("threads")
     if had is None or asked is None or had == asked:

@@ -8,7 +8,7 @@ from laptime.records.series import Label
 
 
 def check(case: Case, environment: Environment, plan: dict[str, Setting]) -> Check | None:
-    """Note it where most samples waited for a CPU that no other program had: the program's own time."""
+    """Note it if most samples waited for a CPU that no other program had: the program's own time."""
     for latency in case.series:
         if latency.metric.tag != "latency" or not latency.samples:
             continue

@@ -36,7 +36,7 @@ def fetch(
 
 
 def parse(items: Iterable[Mapping[str, Any]], rows: Iterable[Machine], today: date) -> list[Machine]:
-    """Machines whose price is in the list; the highest, where a shape has two on demand.
+    """Machines whose price is in the list; the highest, if a shape has two on demand.
     Raises KeyError, ValueError: an item is none of such a list."""
     by_shape = {row.shape.lower(): row for row in rows}
     on_demand: dict[str, float] = {}

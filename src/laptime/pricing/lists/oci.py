@@ -54,7 +54,7 @@ def parse(data: bytes, known: Table, today: date) -> list[FlexShape]:
 
 
 def _price(item: Mapping[str, Any] | None) -> tuple[float, float] | None:
-    """USD of the last tier, and the free hours before it; None where there is none above zero."""
+    """USD of the last tier, and the free hours before it; None if there is none above zero."""
     if item is None:
         return None
     tiers = [

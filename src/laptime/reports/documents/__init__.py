@@ -18,7 +18,7 @@ _BY_VERB = frozenset(module.name for module in iter_modules(__path__)) - _BY_CON
 
 
 def document(run: Run) -> Document:
-    """What a report says about a run; its builder is imported now."""
+    """Build the document of a run; its builder is imported now."""
     verb = run.verb if run.verb in _BY_VERB else "bench"
     builder = import_module(f"{__name__}.{'tuning' if run.tuning else 'profile' if run.profile else verb}")
     made: Document = builder.document(run)

@@ -17,7 +17,7 @@ _LEVELS = {"ok": "ok", "warn": "warning", "none": "--"}
 
 
 def document(report: DoctorReport) -> doc.Document:
-    """What every report shows of an examination."""
+    """Build the document of an examination."""
     lines = [doc.Notice(_LEVELS[line.outcome], line.sentence, line.next) for line in report.lines]
     environment = report.environment
     models = [device.model for device in report.devices if device.name != "cpu"]

@@ -16,7 +16,7 @@ from laptime.reports.fields import Field, listed
 
 
 def document(run: Run) -> doc.Document:
-    """Which machine is slow, then all of them."""
+    """Return which machine is slow, then all of them."""
     machines = _machines(run)
     table = listed(
         "machines",
@@ -38,7 +38,7 @@ def document(run: Run) -> doc.Document:
         sections=[section],
         run=run,
         data=lambda: data(run),
-        about="Each machine is held against the median of the others of its kind, visit by visit.",
+        about="Each machine is compared with the median of the others of its kind, visit by visit.",
     )
 
 

@@ -56,7 +56,7 @@ def _headline(histories: Sequence[History]) -> doc.Headline:
         return doc.Headline(
             "too few runs",
             "unknown",
-            f"a change of level is looked for from {FEWEST} runs of a case on; the most there are is {most}",
+            f"a change of level needs at least {FEWEST} runs of a case; the most there are is {most}",
         )
     is_worse = any(history.steps and history.steps[-1].word == "worse" for history in histories)
     few = f" in {len(told)} of {count(len(histories), 'case')}; the others have too few runs"
@@ -65,7 +65,7 @@ def _headline(histories: Sequence[History]) -> doc.Headline:
     return doc.Headline(
         "worse" if is_worse else "changed" if steps else "steady",
         "invalid" if is_worse else "noisy" if steps else "trusted",
-        f"{found}; the chance of reporting one where there is none is 1 %, as long as neighbouring "
+        f"{found}; the chance of reporting a change that did not happen is 1 %, as long as neighbouring "
         "runs are no more alike than others",
     )
 

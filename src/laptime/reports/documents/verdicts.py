@@ -19,7 +19,7 @@ _ANSWERS: dict[str, tuple[str, doc.Tone]] = {
     "undecided": ("undecided", "noisy"),
 }
 LEVELS: dict[str, str] = {"warn": "warning", "fail": "failed"}
-"""How a check's outcome is called in a line, where it is not its own word."""
+"""How a check's outcome is called in a line, if it is not its own word."""
 _FEW = 5  # cases whose numbers stand beside the answer on a terminal; of more it is what was asked of them
 
 
@@ -43,7 +43,7 @@ def answered(made: doc.Document, run: Run) -> doc.Document:
 
 
 def headline(run: Run) -> doc.Headline:
-    """`passed: 3 checks kept`; what failed did not pass; where nothing had a limit, what was measured."""
+    """`passed: 3 checks kept`; what failed did not pass; if nothing had a limit, what was measured."""
     failed = sum(case.failure is not None for case in run.cases)
     failures = [f"{failed} of {count(len(run.cases), 'case')} failed"] if failed else []
     if not run.verdicts and not failed:

@@ -50,7 +50,7 @@ def timings(run: Run, format: str) -> list[tuple[Case, Series]]:
 
 
 def unix_time(started: str) -> float:
-    """Seconds since 1970; 0 where a file does not tell."""
+    """Seconds since 1970; 0 if a file does not say."""
     try:
         return moment(started).timestamp()
     except ValueError:

@@ -1,7 +1,7 @@
 """The report for spreadsheets: every table and bar of any kind of run in long form, a cell a line.
 
 Columns: section, table, row (its number), name (its first cell), column, value (the raw number in SI base
-units, empty where there is none), text (as people read it)."""
+units, empty if there is none), text (as people read it)."""
 
 from __future__ import annotations
 
@@ -83,5 +83,5 @@ def _raw(column: doc.Column, cell: doc.Value | doc.Cell) -> str:
 
 
 def _safe(line: Line) -> list[str]:
-    """On one line, without folders of this machine, and nothing that a spreadsheet takes for a formula."""
+    """Write text on one line, without folders of this machine, and nothing that reads as a formula."""
     return [f"'{text}" if _FORMULA.match(text) else text for text in map(plain, line)]

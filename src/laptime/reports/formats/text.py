@@ -44,7 +44,7 @@ def render_document(
 ) -> str:
     """Lines of at most `width` columns; only commands to copy and numbers may be longer.
     color: with ANSI colours, which repeat what the words say. brief: the answer, its numbers, the reason,
-    what to type next, and where the run is kept. unicode: False where the terminal can show nothing but
+    what to type next, and where the run is kept. unicode: False if the terminal can show nothing but
     ASCII."""
     is_brief = brief and document.brief
     lines = (_brief if is_brief else _whole)(document, max(width, NARROWEST))
@@ -118,7 +118,7 @@ def _blocks(blocks: Sequence[doc.Block], width: int, lead: str) -> list[Line]:
 
 
 def _unfolded(blocks: Sequence[doc.Block]) -> list[doc.Block]:
-    """What is folded on a page stands in line with the rest here, with one indent for all."""
+    """Return blocks with the contents of folds in line with the rest, with one indent for all."""
     unfolded: list[doc.Block] = []
     for block in blocks:
         unfolded += _unfolded(block.blocks) if isinstance(block, doc.Folded | doc.Panels) else [block]
@@ -174,7 +174,7 @@ def _notice(row: doc.Notice, width: int, lead: str, indent: int) -> list[Line]:
 
 
 def _bars(bars: doc.Bars, width: int, lead: str, indent: int) -> list[Line]:
-    """Name, number, share, bar and note a line; where there is no room the bar goes, then the note."""
+    """Name, number, share, bar and note a line; if there is no room the bar goes, then the note."""
     whole = bars.whole or max((bar.value for bar in bars.rows), default=0.0) or 1.0
     grid = RichTable.grid(padding=(0, len(layout.GAP), 0, 0))
     grid.add_column(no_wrap=True)

@@ -43,8 +43,8 @@ class Axis(NamedTuple):
     title: str = ""
     unit: tuple[float, str] = (1.0, "")  # the factor of the unit that labels are written in, and its name
     log: bool = False
-    about: int = 0  # labels wanted; as many as have room where it is 0
-    # the labels of a scale with room for so many; round values where it is None
+    about: int = 0  # labels wanted; as many as have room if it is 0
+    # the labels of a scale with room for so many; round values if it is None
     write: Callable[[Scale, int], Labels] | None = None
 
     @property
@@ -84,7 +84,7 @@ class Mark(Protocol):
 
 
 class Line(NamedTuple):
-    """From point to point, straight or in steps; filled down to the bottom where it is an area."""
+    """A line from point to point, straight or in steps; filled down to the bottom if it is an area."""
 
     points: Sequence[Point]
     class_: str
@@ -208,11 +208,11 @@ class Plot(NamedTuple):
     y: Axis
     marks: Sequence[Mark]  # in the order of drawing; spots lie on top of all else, the first of them on top
     height: float = 270
-    # pixels between the frame and the edges, where they are not the usual ones
+    # pixels between the frame and the edges, if they are not the usual ones
     margins: Mapping[str, float] = {}
 
     def panel(self, width: float) -> Panel:
-        """Where its marks are drawn."""
+        """Return where its marks are drawn."""
         place = frame(width, self.height, **self.margins)
         x, y = self.x, self.y
         return Panel(place, place.x(x.low, x.high, log=x.log), place.y(y.low, y.high, log=y.log))
@@ -247,7 +247,7 @@ def _key(mark: Spot | Line) -> tuple[str, str, str]:
 
 
 def borders(places: Sequence[float]) -> list[Border]:
-    """A border at each place; none where they would hide what is between them."""
+    """A border at each place; none if they would hide what is between them."""
     return [Border(place) for place in places] if len(places) <= _MOST_BORDERS else []
 
 
@@ -263,7 +263,7 @@ def legend(items: Sequence[tuple[str, str, str, int | None]]) -> Markup:
 
 
 def _labels(spots: Sequence[Spot], on: Panel) -> Iterator[Markup]:
-    """Names beside marks, to the right or to the left; where there is no room, the tooltip has to do."""
+    """Names beside marks, to the right or to the left; if there is no room, the tooltip has to do."""
     places = [(on.x(spot.x), on.y(spot.y) + 4) for spot in spots]
     taken = [(x - 5, x + 5, y) for x, y in places]
     for spot, (x, y) in zip(spots, places, strict=True):

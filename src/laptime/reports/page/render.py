@@ -39,7 +39,7 @@ class PageTable(NamedTuple):
     """A table for the template."""
 
     heads: list[dict[str, Any]]  # column, unit and align of each
-    # anchor, row and cells of each; a cell has a text, the percents of its bar, itself where it was ready,
+    # anchor, row and cells of each; a cell has a text, the percents of its bar, itself if it was ready,
     # and classes: `long` for a sentence, its word
     rows: list[dict[str, Any]]
     left_out: int  # rows that are not in the page
@@ -85,7 +85,7 @@ def _empty(value: Value | Cell) -> bool:
 
 
 def longest(bars: Bars) -> float:
-    """What the full width of a row stands for."""
+    """Return the value of a row's full width."""
     ends = (end for row in bars.rows for end in (row.value, *(row.interval or ())))
     return bars.whole or max(ends, default=0.0)
 
@@ -135,7 +135,7 @@ def _inside(blocks: Sequence[doc.Block]) -> Iterator[doc.Block]:
 
 
 def _links(advice: doc.Advice, anchors: dict[str, str]) -> list[tuple[str, str]]:
-    """(anchor, words) of the rows behind a finding; the first row of its table where none is in the page."""
+    """(anchor, words) of the rows behind a finding; the first row of its table if none is in the page."""
     links = [(anchors[link], text) for link, text in advice.links if link in anchors]
     if advice.links and not links:
         table = advice.links[0][0].partition("/")[0]

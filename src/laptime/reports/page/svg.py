@@ -42,7 +42,7 @@ def el(name: str, *children: str | Markup, **attributes: str | float | None) -> 
 
 
 def px(value: str | float) -> str:
-    """A length, with a decimal where it is not whole."""
+    """A length, with a decimal if it is not whole."""
     return value if isinstance(value, str) else f"{value:.1f}".removesuffix(".0")
 
 
@@ -84,11 +84,11 @@ class Frame(NamedTuple):
         return max(2, int((self.bottom - self.top) / 45))
 
     def x(self, low: float, high: float, *, log: bool = False) -> Scale:
-        """From values to pixels from the left."""
+        """Return pixels from the left."""
         return Scale(low, high, self.left, self.right, log=log)
 
     def y(self, low: float, high: float, *, log: bool = False) -> Scale:
-        """From values to pixels from the top, the largest value highest."""
+        """Return pixels from the top, the largest value highest."""
         return Scale(low, high, self.bottom, self.top, log=log)
 
     def left_axis(self, scale: Scale, labels: Labels, title: str = "") -> Markup:
@@ -145,7 +145,7 @@ def apart(boxes: Iterable[tuple[float, float, float]]) -> list[tuple[float, floa
 
 
 class Scale(NamedTuple):
-    """From values to pixels: linear or logarithmic, and beyond `bend` squeezed into what is left."""
+    """A scale from values to pixels: linear or logarithmic, and beyond `bend` squeezed into the rest."""
 
     # low, high: values at `start` and `end` (pixels)
     low: float

@@ -44,7 +44,7 @@ from laptime.testing.llm_server.engine import tokens_per_second as tokens_per_se
 class ServerProcess(server_process.ServerProcess):
     @property
     def url(self) -> str:
-        """What an OpenAI client takes as the base URL."""
+        """The base URL for an OpenAI client."""
         return f"{self.origin}/v1"
 
     def truth(self) -> list[Job]:

@@ -76,7 +76,7 @@ class Job:
     arrival: float
     prompt: int  # tokens of the prompt, all read in the iteration that admits it
     output: int  # tokens to generate, at least 1
-    finish: str = "length"  # why it ends: `length`, or `stop` where fewer tokens come than were asked for
+    finish: str = "length"  # why it ends: `length`, or `stop` if fewer tokens come than were asked for
     admitted: float | None = None  # start of that iteration; None before it
     tokens: list[float] = field(default_factory=list)  # when each token was there
 

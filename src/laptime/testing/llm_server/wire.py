@@ -1,4 +1,4 @@
-"""What goes over the wire: requests read, chunks and answers written, in the shapes of OpenAI and vLLM.
+"""The messages on the wire: requests read, chunks and answers written, in the shapes of OpenAI and vLLM.
 
 `ServerMetrics` are the server's own numbers, in the names and the text format of vLLM's `/metrics`."""
 
@@ -29,7 +29,7 @@ class BadRequest(Exception):
 
 
 class Request(msgspec.Struct, frozen=True):
-    """What a client asked for, in tokens; a word of text is one token, and so is a number of a list."""
+    """A client's request, in tokens; a word of text is one token, and so is a number of a list."""
 
     chat: bool
     prompt: int
@@ -117,7 +117,7 @@ class Writer:
         return {"content": text}
 
     def end(self) -> bytes:
-        """What follows the last chunk."""
+        """Return the bytes after the last chunk."""
         return (self._event([], usage=True) if self._request.usage and self._answer.usage else b"") + DONE
 
     def whole(self, tokens: int, finish: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""From files to columns: which files a path names, how they are cut and decoded, damaged ones too.
+"""Turn files into columns: which files a path names, how they are cut and decoded, damaged ones too.
 
 trace_files       paths and folders          ->  the trace files of one job, by rank
 reader            one file, any format       ->  Trace (trace/columns.py)

@@ -105,7 +105,7 @@ _MANY = 0.25
 
 
 def _with_length(device: DeviceWork) -> tuple[DeviceWork, int]:
-    """The device's work without kernels of no length, where they are too many; how many were left out."""
+    """The device's work without kernels of no length, if they are too many; how many were left out."""
     kernels = device.kind == DeviceKind.KERNEL
     empty = kernels & (device.start == device.end)
     if empty.sum() < max(2, _MANY * kernels.sum()):
@@ -170,7 +170,7 @@ def _from_zero(*tables: Any) -> int:
 
 
 def _format(parts: list[Part], metadata: dict[str, Any]) -> str:
-    """Which generation of PyTorch wrote it."""
+    """Say which generation of PyTorch wrote it."""
     flows = {flow for part in parts for flow in part.flows}
     if any(part.capitals for part in parts):
         return "A"

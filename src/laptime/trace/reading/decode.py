@@ -317,7 +317,7 @@ _HOST = {
 
 
 def group(category: str) -> int:
-    """What kind of range a category names."""
+    """Return the kind of range that a category names."""
     category = category.lower()
     if category in _DEVICE_WORK:
         return DEVICE + _DEVICE_WORK[category]

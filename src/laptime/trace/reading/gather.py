@@ -141,7 +141,7 @@ class Gather:
                     self._part.thread_names[f"{event.pid}/{event.tid}"] = str(event.args.name)
 
     def part(self) -> Part:
-        """All that was collected."""
+        """Return everything that was collected."""
         part = self._part
         for name, arrays in self._columns.items():
             whole = np.concatenate(arrays)
@@ -216,7 +216,7 @@ class Gather:
         self._append("ranges", *self._on_stream(events, list(map(_ARGS, events))))
 
     def _on_stream(self, events: Events, args: list[Args]) -> tuple[Columns, Mask]:
-        """What all ranges on a stream have, and which of them are sane."""
+        """Return the columns that all ranges on a stream have, and which of them are sane."""
         start, end, keep = self._times(events, works=True)
         columns = {
             "start": start,
@@ -244,7 +244,7 @@ class Gather:
 
     def _times(self, events: Events, *, works: bool = False) -> tuple[Ints, Ints, Mask]:
         """Starts and ends in ns, and which are sane: no longer than a week, not before their start, with
-        times at all: some writers leave 0 and 0 where they know none, and work of a device has a duration."""
+        times at all: some writers leave 0 and 0 if they know none, and work of a device has a duration."""
         start = _nanoseconds(list(map(_TIME, events)))
         took = _nanoseconds(list(map(_TOOK, events)))
         silent = took == -1000  # an event without duration

@@ -33,7 +33,7 @@ def is_own(names: set[str]) -> bool:
 
 
 def diagnostics(tables: Tables) -> list[str]:
-    """What Nsight Systems itself says went wrong, most severe first."""
+    """List the faults that Nsight Systems itself reports, most severe first."""
     said = tables.rows("DIAGNOSTIC_EVENT", ("severity", "text"))
     texts = [
         text for level, text in sorted(said, key=lambda row: -(row[0] or 0)) if text and (level or 0) >= 2
@@ -132,7 +132,7 @@ def _kernels(tables: Tables, rows: Rows, texts: dict[int, str], sms: dict[int, i
 
 
 def _on_device(columns: dict[str, Ints], kind: DeviceKind) -> dict[str, Any]:
-    """What every activity has."""
+    """Return the columns that every activity has."""
     return {
         "start": columns["start"],
         "end": columns["end"],

@@ -93,7 +93,7 @@ class _Bounded:
 
 
 def _cuts(path: Path, size: int, processes: int) -> list[int]:
-    """Where events begin, near shares of the file that take equally long."""
+    """Return where events begin, near shares of the file that take equally long."""
     cuts = []
     first_size = (size + min(HEAD_START, size // 4) * (processes - 1)) // processes
     with path.open("rb") as file:

@@ -104,7 +104,7 @@ def _database(path: Path) -> Trace:
 
 
 def head(path: Path) -> dict[str, Any]:
-    """The JSON in front of the events, where a file says whose it is; {} where it says nothing.
+    """The JSON in front of the events, if a file says whose it is; {} if it says nothing.
     Raises UsageError: it cannot be opened, or it is no trace."""
     try:
         opener = stream.opener(path)
@@ -183,7 +183,7 @@ def _unpacked(path: Path, opener: stream.Opener, *, exact: bool) -> tuple[list[P
 
 
 def _exactly(attempt: Callable[[bool], _T]) -> _T:
-    """Floats first; decimals (three times slower) only where floats would lose nanoseconds."""
+    """Floats first; decimals (three times slower) only if floats would lose nanoseconds."""
     try:
         return attempt(False)
     except Imprecise:
@@ -191,7 +191,7 @@ def _exactly(attempt: Callable[[bool], _T]) -> _T:
 
 
 def _metadata(parts: list[Part]) -> dict[str, Any]:
-    """The JSON around the events; {} where it cannot be read."""
+    """The JSON around the events; {} if it cannot be read."""
     head, tail = parts[0].head, parts[-1].tail
     if not head:
         return {}

@@ -122,7 +122,7 @@ def read(path: Path) -> Trace:
 
 
 class _Arrows:
-    """From calls to what they launched."""
+    """Arrows from calls to what they launched."""
 
     def __init__(self, events: Iterable[_Event], calls: list[_Event]) -> None:
         self._starts = defaultdict[tuple[int, int], list[tuple[int, int]]](list)
@@ -148,7 +148,7 @@ class _Arrows:
 
 
 def _named(event: _Event, label: str) -> tuple[DeviceKind, str]:
-    """What it is, and its name as Kineto has it."""
+    """Return its kind, and its name as Kineto has it."""
     if label != _COPIES:
         return DeviceKind.KERNEL, event.name
     if "Fill" in event.name:

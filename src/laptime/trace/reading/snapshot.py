@@ -46,7 +46,7 @@ class _Plain(pickle.Unpickler):
 
 
 def load(path: Path) -> Any:
-    """What is in the file.
+    """Load the file.
 
     Raises:
         OSError: it cannot be opened. Foreign: it holds more than plain containers. ValueError: it is damaged.
@@ -236,7 +236,7 @@ def _rows(records: list[Any], segments: list[dict[str, Any]]) -> tuple[Rows, lis
 
 @lru_cache(1 << 16)
 def place(frames: Frames) -> str:
-    """The innermost line that is the user's, `pkg/file.py(12): function`; a library's where there is none."""
+    """The innermost line that is the user's, `pkg/file.py(12): function`; a library's if there is none."""
     python = [frame for frame in frames if frame[0].endswith(".py")]
     own = [frame for frame in python if not _LIBRARY.search(frame[0])]
     native = [frame for frame in frames if not _ALLOCATES.search(frame[2])]
@@ -271,8 +271,8 @@ _HOLDERS = (
 
 @lru_cache(1 << 16)
 def holder(frames: Frames, *, older: bool = False) -> str:
-    """What holds the memory, by the stack that allocated it: weights, gradients, activations, optimizer,
-    other. Of what was there before the record only the stack tells, where it has one."""
+    """Name the holder of memory by the stack that allocated it: weights, gradients, activations, optimizer,
+    other. Of what was there before the record only the stack tells, if it has one."""
     texts = [f"{file}|{function}" for file, _, function in frames]
     for name, pattern in _HOLDERS:
         if any(pattern.search(text) for text in texts):

@@ -22,7 +22,7 @@ from laptime.trace.reading.assemble import Rows
 
 
 class Tables:
-    """What is in the file."""
+    """The tables of the file."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection

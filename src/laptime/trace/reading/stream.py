@@ -149,7 +149,7 @@ class Cut:
         return events
 
     def _end_of_list(self, text: bytes) -> tuple[int, Events] | None:
-        """Where the tail begins, and the events before it."""
+        """Return where the tail begins, and the events before it."""
         if empty := _EMPTY.match(text):
             return empty.end(), []
         for match in itertools.islice(_END.finditer(text), 64):
@@ -161,7 +161,7 @@ class Cut:
         return None
 
     def _last(self, text: bytes) -> Iterator[Events]:
-        """What is left at the end of the stream."""
+        """Yield the rest at the end of the stream."""
         if self._closed:
             return
         if not text.strip():
@@ -174,7 +174,7 @@ class Cut:
         if end is not None:
             yield self._close(text, *end)
             return
-        # Damaged, or cut off: take it loosely up to the end of the list, where there is one.
+        # Damaged, or cut off: take it loosely up to the end of the list, if there is one.
         closing = list(_END.finditer(text))
         stop = len(text)
         if closing and not text[closing[0].end() :].lstrip().startswith((b"{", b",{")):
@@ -226,7 +226,7 @@ def _last_corner(text: bytes, stop: int) -> tuple[int, int] | None:
 
 
 def first_corner(text: bytes) -> int | None:
-    """Where the first event begins that follows another one; None when there is none."""
+    """Return where the first event begins that follows another one; None when there is none."""
     match = _CORNER.search(text)
     return match.end() if match else None
 
@@ -254,7 +254,7 @@ def _zip(file: IO[bytes], path: Path) -> IO[bytes]:
 
 
 def _zstandard(file: IO[bytes], path: Path) -> IO[bytes]:
-    """With the standard library of Python 3.14, or what brings it to older ones."""
+    """Open with the standard library of Python 3.14, or with the package that brings it to older ones."""
     for name in ("compression.zstd", "backports.zstd"):
         try:
             library: Any = importlib.import_module(name)
@@ -277,7 +277,7 @@ _OPENERS: dict[bytes, Opener] = {
 
 
 def opener(path: Path) -> Opener | None:
-    """What unpacks a file; None for one that is plain. Raises OSError: it cannot be opened."""
+    """Return the opener that unpacks a file; None for a plain one. Raises OSError: it cannot be opened."""
     with path.open("rb") as file:
         begin = file.read(max(map(len, _OPENERS)))
     return next((opener for magic, opener in _OPENERS.items() if begin.startswith(magic)), None)

@@ -1,4 +1,4 @@
-"""What a user names, as the trace files of the ranks of one job.
+"""Find the trace files of the ranks of one job from what a user names.
 
 Traces of a folder are the ranks of one job if they share what ranks share:
 
@@ -130,13 +130,13 @@ _WRITTEN = re.compile(r"(?<!\d)(\d{10})(\d{3}|\d{6}|\d{9})?(?!\d)")
 
 
 class _Identity(NamedTuple):
-    """What a file shows of its job."""
+    """The job of a file, as the file shows it."""
 
     path: Path
     rank: int | None  # as the file states it, else its name; None unknown
     stated: tuple[object, ...]  # the job that the file states; () without
     shape: str  # its path without rank, times and process ids
-    written: int | None  # seconds since 1970, where the name tells them
+    written: int | None  # seconds since 1970, if the name tells them
 
 
 class Jobs(NamedTuple):
@@ -166,7 +166,7 @@ def apart(paths: Sequence[Path]) -> Jobs:
 
 
 def rank_of(path: Path) -> int | None:
-    """The rank that a file or its name states; None where neither does, or it is no trace."""
+    """The rank that a file or its name states; None if neither does, or it is no trace."""
     try:
         return _identity(path).rank
     except UsageError:
@@ -174,7 +174,7 @@ def rank_of(path: Path) -> int | None:
 
 
 def _identity(path: Path) -> _Identity:
-    """What a file and its name say. Raises UsageError: it is no trace."""
+    """Read the identity from a file and its name. Raises UsageError: it is no trace."""
     if path.name.endswith(SUFFIX):
         return _Identity(path, None, ("session", path.parent), "", None)
     distributed = {} if path.name.endswith(_SILENT) else reader.head(path).get("distributedInfo")

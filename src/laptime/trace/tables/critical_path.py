@@ -3,7 +3,7 @@
 Each instant belongs to what was waited for then:
 
     device work   began because of what came last before it: the end of the activity before it on its stream,
-                  or the end of its launch call. Where both leave a gap in which work of another stream of the
+                  or the end of its launch call. If both leave a gap in which work of another stream of the
                   device ended, it waited for that one: waits between streams are in no file.
     launch call   the host, from there on back on its thread.
     host          goes back to what it waited for: inside a call that waits for the device, the activity that
@@ -122,7 +122,7 @@ _HOST: tuple[Link, ...] = ("python", "operator", "launch", "synchronisation", "c
 
 
 def _rows(view: View, pieces: list[_Piece]) -> list[PathRow]:
-    """By kind and name, longest first; small ones of a kind together."""
+    """Sum parts by kind and name, longest first; small ones of a kind together."""
     found = defaultdict[tuple[Link, str], list[_Piece]](list)
     for piece in pieces:
         found[piece.kind, piece.name].append(piece)
@@ -214,7 +214,7 @@ class _Device:
         return row if row != NONE and int(self._view.trace.device.end[row]) > after else NONE
 
     def before(self, row: int) -> tuple[int, int]:
-        """What work waited for: other work, or its launch call (a host row); NONE for the other one."""
+        """Return what work waited for: other work, or its launch call (a host row); NONE for the other."""
         work, launch = self._view.trace.device, int(self._view.links.launch[row])
         start, number = int(work.start[row]), int(work.device[row])
         called = int(self._view.trace.host.end[launch]) if launch != NONE else -1
@@ -280,7 +280,7 @@ class _Host:
 
     def _at_work(self, at: int, thread: int) -> tuple[int, int]:
         """The thread that was at work just before an instant, and since when; the loop's since the last work
-        of any, where none was."""
+        of any, if none was."""
         if (since := self._work[thread].around(at) if thread in self._work else NONE) != NONE:
             return thread, since
         stretches, owners = self._first
@@ -303,7 +303,7 @@ class _Stretches(NamedTuple):
         return cls(ranges.start.tolist(), ranges.end.tolist())
 
     def around(self, at: int) -> int:
-        """Where the stretch begins that goes on until an instant or beyond; NONE without."""
+        """Return where the stretch begins that goes on until an instant or beyond; NONE without."""
         place = bisect_left(self.start, at) - 1
         return self.start[place] if place >= 0 and self.end[place] >= at else NONE
 

@@ -42,7 +42,7 @@ _is_convolution = names.matching(r"(cudnn|miopen)_(de)?conv\w*|convolution_(back
 
 
 def host_work(view: View) -> list[HostWork]:
-    """One row a kind, most time first; [] where nothing of it is in the window."""
+    """One row a kind, most time first; [] if nothing of it is in the window."""
     on_host = intervals.union(view.steps.host_start, view.steps.host_end)
     window = intervals.intersect(view.inside, on_host)
     window = window if len(window.start) else view.inside
@@ -81,7 +81,7 @@ def _named_calls(view: View, family: names.Family) -> Index:
 
 
 def _capture(view: View) -> Ranges:
-    """From the begin of each capture to its end, and instantiating what was captured."""
+    """Return ranges from the begin of each capture to its end, and instantiating the captured graphs."""
     host = view.trace.host
     begins, ends = _named_calls(view, _is_capture_begin), _named_calls(view, _is_capture_end)
     made = _named_calls(view, _is_instantiation)
@@ -155,7 +155,7 @@ def _stretches(view: View) -> Ranges:
 
 
 def _long(ranges: Ranges) -> Ranges:
-    """Those that are no shorter than `FAR`."""
+    """Return those that are no shorter than `FAR`."""
     long = ranges.end - ranges.start >= FAR
     return Ranges(ranges.start[long], ranges.end[long])
 

@@ -16,7 +16,7 @@ order, each takes only what the one before left:
 - synchronisation: inside another call that waits for the device (host_time.py);
 - copy: inside a copy to the device that the host carries out (pageable memory is staged) or waits for;
 - the rest is the host at work. It is `synchronisation` as far as a wait for the device had cost the host its
-  lead, and `host` beyond: late without any wait, too; `unrecorded` instead of `host` where no event says what
+  lead, and `host` beyond: late without any wait, too; `unrecorded` instead of `host` if no event says what
 it did, and wherever the profiler itself was at work (host_time.py).
 
 Lead: a wait that lasted w ns while the device was busy puts the host back by w; without it, it would have
@@ -51,7 +51,7 @@ from laptime.trace.view import View
 Part = tuple[int, Cause, Ranges]  # idle time of an accelerator with one cause
 MOST = 8  # operators listed per cause
 PYTHON = "Python"
-"""What the host is doing where no operator, annotation or Python function of the trace is around."""
+"""What the host is doing if no operator, annotation or Python function of the trace is around."""
 
 
 def idle(view: View, parts: list[Part] | None = None) -> Idle | None:
@@ -85,7 +85,7 @@ class _Gaps(NamedTuple):
     """Gaps of one accelerator, in time order.
 
     `launched` is l1, cut to the gap; `thread` that of the launch; after the last activity that of the loop;
-    NONE where the file has no launch."""
+    NONE if the file has no launch."""
 
     start: Ints
     end: Ints
@@ -133,7 +133,7 @@ class _Host:
         self._busy: dict[int, Ranges] = {}
 
     def waits(self, thread: int) -> dict[Cause, Ranges]:
-        """The waits of a thread over the whole file, by cause; where two overlap, the earlier cause in the
+        """The waits of a thread over the whole file, by cause; if two overlap, the earlier cause in the
         list wins."""
         if thread not in self._waits:
             takes: dict[Cause, Mask] = {
@@ -174,7 +174,7 @@ class _Host:
 
 
 def _before_launch(ledger: _Ledger, host: _Host, gaps: _Gaps, busy: Ranges) -> None:
-    """What the host did instead of launching."""
+    """Attribute gaps to what the host did instead of launching."""
     launched = dict[int, Ranges]()
     for thread in intervals.distinct(gaps.thread).tolist():
         on_thread = (gaps.thread == thread) & (gaps.launched > gaps.start)

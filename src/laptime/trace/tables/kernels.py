@@ -67,7 +67,7 @@ def _table(view: View, rows: Rows, groups: Groups) -> list[KernelRow]:
 
     def row(at: int) -> KernelRow:
         name = texts[groups.codes[0][at]]
-        codes = [int(column[at]) for column in groups.codes[1:]]  # none, where rows are by name
+        codes = [int(column[at]) for column in groups.codes[1:]]  # none, if rows are by name
         words = [texts[code] if code >= 0 else "" for code in codes[:3]]
         numbers = [code if code >= 0 else None for code in codes[3:]]
         fields = ("operator", "grid", "block", "registers", "shared_memory")

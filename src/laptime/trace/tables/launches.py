@@ -1,7 +1,7 @@
 """How the host feeds the device: calls, delays, and the queue between the two.
 
 - launch: a call; the activities that a CUDA graph replays have one launch together.
-- delay: end of the launch call to start of the work, 0 where the work began inside the call (HTA's launch
+- delay: end of the launch call to start of the work, 0 if the work began inside the call (HTA's launch
   delay). A CUDA graph has one, that of its first activity.
 - queue: activities whose launch call has begun and which have not begun themselves, on all accelerators
   together. Its mean is over time: the integral over the window of the steps / the window. (HTA's summary

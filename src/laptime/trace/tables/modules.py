@@ -48,7 +48,7 @@ class Spans(NamedTuple):
 
 
 def modules(view: View) -> list[ModuleRow]:
-    """One row a node, in tree order; none where the trace has no modules."""
+    """One row a node, in tree order; none if the trace has no modules."""
     host, texts = view.trace.host, view.trace.texts
     functions = (host.kind == HostKind.PYTHON) & names.rows(texts, host.name, _is_module)
     sources = {"python": _from_functions(view, functions)} if functions.any() else {}
@@ -194,7 +194,7 @@ _is_engine = names.matching("^autograd::engine::evaluate_function")
 class Backward(NamedTuple):
     """One entry a backward operator: arrays of one length."""
 
-    root: Rows  # host row: autograd's `evaluate_function` around it, where the file has those, else itself
+    root: Rows  # host row: autograd's `evaluate_function` around it, if the file has those, else itself
     forward: Rows  # host row of the operator that it is the backward of
     # host_ns, device_ns: of the root with all in it, but without other roots in it (checkpointing)
     host_ns: Ints
@@ -203,7 +203,7 @@ class Backward(NamedTuple):
 
 @once
 def backward(view: View) -> Backward | None:
-    """All of a trace; None where the file does not tell."""
+    """All of a trace; None if the file does not say."""
     host, device, links = view.trace.host, view.trace.device, view.links
     forward, behind = _by_arrows(view)
     if not len(forward):

@@ -26,7 +26,7 @@ PLACES = 5  # places at most in one row
 
 
 class Calls(NamedTuple):
-    """Operators as calls: one entry per host row, which counts only where `own` is the row itself."""
+    """Operators as calls: one entry per host row, which counts only if `own` is the row itself."""
 
     # the operator that this one is one with: itself for most. NONE for rows that are no operators.
     own: Index
@@ -164,7 +164,7 @@ def _table(view: View, calls: Calls, rows: Ints, groups: Groups) -> list[Operato
 
 
 def _with_children(calls: Calls, number: Index, groups: int, weights: Floats) -> Floats:
-    """Per group: weights of its operators and of all in them, once where one lies in another of its group.
+    """Per group: weights of its operators and of all in them, once if one lies in another of its group.
     `number` is the group of a host row."""
     outermost = calls.within.outermost(number)
     totals = calls.within.sums(weights.astype(np.int64))[outermost]
@@ -173,7 +173,7 @@ def _with_children(calls: Calls, number: Index, groups: int, weights: Floats) ->
 
 
 def _stacks(view: View, calls: Calls, rows: Ints) -> list[StackRow]:
-    """The most costly places that these calls come from; by device time, where they have any."""
+    """The most costly places that these calls come from; by device time, if they have any."""
     places = stacks.places(view, rows)
     rows, places = rows[places != 0], places[places != 0]
     if not len(rows):

@@ -206,7 +206,7 @@ def _of(view: View, rows: Mask, matrix: Mask, could: Mask) -> DeviceUse:
 
 
 def _sm_efficiency(device: DeviceWork, kernel: Mask, inside: Ranges) -> float | None:
-    """Mean over the steps of min(sum of blocks per SM of the running kernels, 1); None where no kernel says.
+    """Mean over the steps of min(sum of blocks per SM of the running kernels, 1); None if no kernel says.
 
     Lies when: one block does not keep an SM busy, which is the rule for small blocks.
     """
@@ -221,7 +221,7 @@ def _sm_efficiency(device: DeviceWork, kernel: Mask, inside: Ranges) -> float | 
 
 
 def _occupancy(length: Ints, percent: Floats) -> float | None:
-    """Mean achieved occupancy weighted by time, 0 to 1; None where no kernel says.
+    """Mean achieved occupancy weighted by time, 0 to 1; None if no kernel says.
 
     Lies when: the estimate comes from the launch configuration alone, as kineto's does.
     """

@@ -1,4 +1,4 @@
-"""What a page draws: one step event by event, and the tree of all calls in the steps.
+"""The drawing of a page: one step event by event, and the tree of all calls in the steps.
 
 Calls of one name below the same callers are one node: Python, ranges, operators, what they launched. Own
 times of a thread's nodes sum to what its ranges cover, those of the device to its activities. Ranges are cut
@@ -107,14 +107,14 @@ def timeline(
 
 
 def typical(steps: Steps) -> int:
-    """Index of the step nearest the median duration, the first one left out where there are others."""
+    """Index of the step nearest the median duration, the first one left out if there are others."""
     spent = steps.end - steps.start
     skip = 1 if len(spent) > 1 else 0
     return skip + int(np.argmin(np.abs(spent[skip:] - np.median(spent[skip:]))))
 
 
 def device_type(trace: Trace) -> str:
-    """What the accelerators of a trace are: cuda, hip, mtia, xpu ...; cpu when none did any work.
+    """Return the type of a trace's accelerators: cuda, hip, mtia, xpu ...; cpu if none did any work.
 
     As the categories or the memory events say, else by the names of the calls that launch."""
     kinds = intervals.distinct(trace.memory.device_type[trace.memory.device_type > 0])
@@ -166,7 +166,7 @@ def _device_lanes(view: View, rows: Ints, name: Ints, start: int, end: int) -> t
 
 
 def title(thread: Thread) -> str:
-    """What a thread is called."""
+    """Return the title of a thread."""
     return thread.name if thread.tid in thread.name else f"thread {thread.tid} {thread.name}".rstrip()
 
 
@@ -192,7 +192,7 @@ def device_categories(trace: Trace, rows: Ints) -> Index:
 
 
 def _idle_lanes(parts: Sequence[Part], kind: str, start: int, end: int, first: int) -> list[Lane]:
-    """Why each device was idle, the longest gaps; names of causes begin at number `first`."""
+    """Return why each device was idle, the longest gaps; names of causes begin at number `first`."""
     causes, lanes = list(CAUSES), list[Lane]()
     for device in dict.fromkeys(of for of, _, _ in parts):
         cut = [

@@ -1,4 +1,4 @@
-"""What operators compute and move: calls by operator and shape with the time that belongs to them.
+"""The work and traffic of operators: calls by operator and shape with the time that belongs to them.
 
 A call is counted at the outermost operator whose work its shapes tell, `aten::linear` and not `aten::addmm`
 in it; all that lies in it is its time, so neither work nor time counts twice. Time in no counted call belongs
@@ -6,7 +6,7 @@ to the class of the nearest operator around it that a class names. Collectives a
 device are classes of their own, whatever operator launched them.
 
 Time is that of the device's activities; without an accelerator it is the time of operators without their
-children. Only calls that launched something are counted where there is an accelerator.
+children. Only calls that launched something are counted if there is an accelerator.
 
 Lies when: as operator_work; kernels of a counted call are missing in the file."""
 
@@ -50,7 +50,7 @@ class _Spent(NamedTuple):
 
 
 def roofline(view: View) -> Roofline | None:
-    """By class and operator; None for a file that has no operators of PyTorch."""
+    """Count work by class and operator; None for a file that has no operators of PyTorch."""
     trace = view.trace
     if trace.format not in JSON_FORMATS or not names.codes(trace.texts, trace.host.name, _codes).any():
         return None
@@ -73,7 +73,7 @@ def works(view: View) -> list[Work]:
     )
     total[calls.within.rows] = calls.within.sums(spent.ns)
     kind = names.codes(view.trace.texts, view.trace.host.name, _codes) - 1
-    kind[calls.own != np.arange(len(calls.own))] = NONE  # an index into KINDS where a class names it
+    kind[calls.own != np.arange(len(calls.own))] = NONE  # an index into KINDS if a class names it
     rows = np.flatnonzero((kind >= 0) & (total > 0) & (view.trace.host.shapes >= 0))
     rows = rows[view.trace.host.types[rows] >= 0]
     # Calls by name, shapes, types and, of convolutions, the output: an index into the list.

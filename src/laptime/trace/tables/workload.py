@@ -1,4 +1,4 @@
-"""What was traced: training or inference, a server and its stage, eager, compiled or replayed from graphs.
+"""The traced program: training or inference, a server and its stage, eager, compiled or replayed from graphs.
 
 Every fact is read off names that the program's libraries gave to what they do. Lies when: a program names its
 own ranges like theirs, or a trace without annotations and stacks keeps silent about all of it."""
@@ -26,7 +26,7 @@ _SERVERS = {
     ),
 }
 MARKED = ("nsys", "rocpd", "rocprof")
-"""Formats that show of a program only what it marked: without marks of training they do not tell."""
+"""Formats that show of a program only what it marked: without marks of training they do not say."""
 _CONTEXT = re.compile(r"execute_context_(\d+)\(\d+\)_generation_(\d+)\(")
 _STEP = re.compile(r"^step\[(DECODE|EXTEND|PREFILL|MIXED|TARGET_VERIFY)")
 _is_capture = names.matching(r"StreamBeginCapture")
@@ -72,7 +72,7 @@ def workload(view: View) -> Workload:
 
 
 def _stage(view: View) -> str:
-    """What the server did: by its own ranges; "" where they do not tell."""
+    """Return the server's stage by its own ranges; "" if they do not show it."""
     host, texts = view.trace.host, view.trace.texts
     used = [texts[row] for row in intervals.distinct(host.name[host.is_call]).tolist()]
     if bool(_is_capture(used).any()):

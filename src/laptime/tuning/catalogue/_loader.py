@@ -1,4 +1,4 @@
-"""What changes of the loader share: the calls that they touch, the wait that they save, the edit."""
+"""Code that changes of the loader share: the calls that they touch, the wait that they save, the edit."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ def workers(loop_profile: LoopProfile) -> int:
 
 
 def batch_size(loop_profile: LoopProfile) -> int:
-    """Samples of a batch that the training loader makes itself; 0 where it does not."""
+    """Samples of a batch that the training loader makes itself; 0 if it does not."""
     size = loop_profile.loader.get("batch_size")
     return size if isinstance(size, int) else 0
 
@@ -34,7 +34,7 @@ def fits(loop_profile: LoopProfile, number: int, batches: int) -> bool:
 
 
 def change_workers(loop: Any, **arguments: Any) -> None:
-    """Arguments of the loaders that have workers; torch raises where these come without any."""
+    """Arguments of the loaders that have workers; torch raises if these come without any."""
 
     def rewrite(call: Any) -> None:
         if int(call.arguments.get("num_workers") or 0) > 0:

@@ -33,7 +33,7 @@ def why_not(loop_profile: LoopProfile) -> str:
 
 
 def bound(loop_profile: LoopProfile, options: Options) -> float:
-    """What a step's page faults cost, where they were counted; at most a third of computing: a ResNet-18's
+    """Return the cost of a step's page faults, if counted; at most a third of computing: a ResNet-18's
     step went from 3.4 s to 2.7 s without them."""
     return min(loop_profile.share("forward", "backward", "optimizer") / 3, _bounds.page_faults(loop_profile))
 

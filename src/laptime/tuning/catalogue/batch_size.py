@@ -38,7 +38,7 @@ def why_not(loop_profile: LoopProfile) -> str:
     if not _rule(loop_profile.facts):
         return "no rule is known for the learning rate of this optimizer"
     if _fixed(loop_profile) is None:
-        return "it is not known what half and twice the batch take"
+        return "the time of half and twice the batch is not known"
     if not _times(loop_profile):
         return "throughput is at its knee already, or memory has no room for a larger batch"
     return ""
@@ -72,7 +72,7 @@ def edit(script: Any, options: Options) -> None:
 
 def _fixed(loop_profile: LoopProfile) -> float | None:
     """Seconds of a step that do not grow with its batch: T(b) = fixed + slope * b through half and twice the
-    batch. None where one of them was not measured."""
+    batch. None if one of them was not measured."""
     half, twice = (loop_profile.what_if.get(name) for name in ("half_batch", "double_batch"))
     if half is None or twice is None:
         return None
@@ -105,13 +105,13 @@ def _has_room(loop_profile: LoopProfile, times: int) -> bool:
 
 
 def _rule(facts: frozenset[str]) -> str:
-    """linear or sqrt; "" where no rule is known, or the optimizers want two."""
+    """linear or sqrt; "" if no rule is known, or the optimizers want two."""
     rules = {RULES[fact] for fact in facts & RULES.keys()}
     return rules.pop() if len(rules) == 1 else ""
 
 
 def _factor(name: str, times: float) -> float:
-    """What the learning rate is multiplied by when the batch is `times` as large."""
+    """Return the factor of the learning rate for a batch that is `times` as large."""
     return times if name == "linear" else times**0.5
 
 

@@ -2,7 +2,7 @@
 
 Source: "Automatic Mixed Precision", torch.amp; bfloat16 has float32's range, so no loss scaling is needed.
 Lies when: the loop spends its time in operators that autocast leaves in float32 (normalisation, softmax,
-losses): then the casts are all that is added."""
+losses): then only the casts are added."""
 
 from typing import Any
 

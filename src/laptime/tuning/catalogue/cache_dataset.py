@@ -2,7 +2,7 @@
 
 The cache lies in memory that loader workers share. It fills in the first epoch and pays from the second on: a
 script that makes one epoch gains nothing, and how many epochs a script makes is not known here. So a trial
-fills it before anything is timed, races the state of later epochs, and is only offered where one pass over
+fills it before anything is timed, races the state of later epochs, and is only offered if one pass over
 the data is short enough for that.
 
 Source: PyTorch forum and Plumber (MLSys 2022): caching gains 40 to 50 % over tuned input pipelines; Mohan et
@@ -81,7 +81,7 @@ def _shape(sample: Any) -> tuple[Any, ...]:
 
 
 def numerics(loop_profile: LoopProfile, options: Options) -> str:
-    """What draws random numbers though it is the same each time moves those that are drawn after it."""
+    """Return the class: a dataset that draws random numbers moves those that are drawn after it."""
     return "random" if loop_profile.detail("cache_dataset", "draws", False) else "exact"
 
 

@@ -44,7 +44,7 @@ def _state_of(optimizer: Any) -> list[Any]:
 
 
 def _lay_out(tensors: list[Any], *, channels_last: bool) -> None:
-    """In place, gradients too: whoever holds these tensors sees the new layout.
+    """Change the layout in place, gradients too: whoever holds these tensors sees the new layout.
 
     By `to`, as `Module.to` does: of one input channel `contiguous` would leave the strides as they are, and
     the first convolution would compute in the other layout than the rest."""

@@ -43,7 +43,7 @@ OPTIMIZATION = Optimization(
     gives=frozenset({"compiled"}),
     prior=0.3,
     compiles=True,
-    # Sizes dynamic from the start where they are known to vary: else it compiles twice to find that out.
+    # Sizes dynamic from the start if they are known to vary: else it compiles twice to find that out.
     propose=lambda loop_profile: [{"dynamic": True}] if "varying_shapes" in loop_profile.facts else [{}],
     switch=r"(use_)?(torch_?)?compile(_model)?",
     apply=apply,

@@ -11,7 +11,7 @@ why_not = _bounds.no_products
 
 
 def propose(loop_profile: LoopProfile) -> list[Options]:
-    """With CUDA graphs first, as torch does it by default; without them where there is no GPU."""
+    """Propose CUDA graphs first, as torch does by default; none of them if there is no GPU."""
     if why_not(loop_profile):
         return []
     graphs: list[Options] = [{"mode": "max-autotune"}] if "cuda" in loop_profile.facts else []
@@ -19,7 +19,7 @@ def propose(loop_profile: LoopProfile) -> list[Options]:
 
 
 def bound(loop_profile: LoopProfile, options: Options) -> float:
-    """As of compile, and a tenth more for the picked kernels."""
+    """Return the bound of compile, and a tenth more for the picked kernels."""
     return (0.1 + _bounds.compiled(loop_profile)) * loop_profile.share("forward", "backward", "other")
 
 

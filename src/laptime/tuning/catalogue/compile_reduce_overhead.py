@@ -10,7 +10,7 @@ MODE = {"mode": "reduce-overhead"}
 
 
 def bound(loop_profile: LoopProfile, options: Options) -> float:
-    """As of compile, or all the time that the host needs to start the kernels: whichever is more, at most
+    """Return the bound of compile, or the host's time to start the kernels: the larger, at most
     nine tenths of forward and backward."""
     compute = loop_profile.share("forward", "backward", "other")
     launching = min(loop_profile.enqueue or 0.0, 0.9 * compute)

@@ -1,6 +1,6 @@
 """Values for logs read every 50th step: `.item()` and print of a tensor make the host wait for the device.
 
-Only suggested, and only where the source shows that a value goes nowhere but into a print or a logger: a sum
+Only suggested, and only if the source shows that a value goes nowhere but into a print or a logger: a sum
 that runs on, a NaN guard or early stopping would be another one with every 50th value.
 
 Source: PyTorch Performance Tuning Guide, "Avoid unnecessary CPU-GPU synchronization"; Lightning, "Speed up
@@ -17,7 +17,7 @@ EVERY = 50
 
 
 def propose(loop_profile: LoopProfile) -> list[Options]:
-    """With the numbers of the synchronising calls in the script's own lines that every step makes."""
+    """Propose it with numbers of the synchronising calls in the script's own lines that every step makes."""
     taken: set[tuple[str, int]] = set()
     sites: list[int] = []
     for number, site in enumerate(loop_profile.syncs):
@@ -29,7 +29,7 @@ def propose(loop_profile: LoopProfile) -> list[Options]:
 
 
 def bound(loop_profile: LoopProfile, options: Options) -> float:
-    """What a step does besides its known parts, logging among it; with an accelerator also the time in which
+    """A step's time besides its known parts, logging among it; with an accelerator also the time in which
     the host could have run ahead."""
     ahead = min(loop_profile.enqueue or 0.0, loop_profile.share("forward", "backward", "optimizer"))
     spared = 1 - 1 / int(options["every"])
@@ -43,7 +43,7 @@ def apply(loop: Any, options: Options) -> None:
 def edit(script: Any, options: Options) -> None:
     """A flag at the top of the loop, and the statements that only show values under it.
 
-    A step that still waits in one place gains nothing elsewhere: where one value goes into a sum, a condition
+    A step that still waits in one place gains nothing elsewhere: if one value goes into a sum, a condition
     or a return, there is nothing to suggest."""
     for number in options["sites"]:
         script.log_under("sync", "is_logged", int(number))

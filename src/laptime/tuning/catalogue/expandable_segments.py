@@ -13,7 +13,7 @@ SETTING = "expandable_segments:True"
 
 
 def look(hooks: Any) -> dict[str, float]:
-    """How often the allocator had to try again, and the share of its memory that is in no tensor."""
+    """Return how often the allocator had to try again, and the share of its memory that is in no tensor."""
     import torch
 
     cuda: Any = torch.cuda
@@ -39,7 +39,7 @@ def _retries(loop_profile: LoopProfile) -> int:
 
 def apply(loop: Any, options: Options) -> None:
     """The environment for this process and its children, read when CUDA starts; the allocator's switch
-    where torch has one."""
+    if torch has one."""
 
     def switch() -> Any:
         import torch
@@ -58,7 +58,7 @@ def apply(loop: Any, options: Options) -> None:
 OPTIMIZATION = Optimization(
     title="allocator with expandable segments",
     numerics="exact",
-    # A fifth of the step where the allocator had to try again; a fiftieth where memory is only lost.
+    # A fifth of the step if the allocator had to try again; a fiftieth if memory is only lost.
     saves=lambda loop_profile, options: (0.2 if _retries(loop_profile) else 0.02) * loop_profile.step,
     needs=frozenset({"cuda"}),
     prior=0.2,

@@ -1,4 +1,4 @@
-"""DistributedDataParallel does not search for unused parameters where there are none.
+"""DistributedDataParallel does not search for unused parameters if there are none.
 
 Source: torch.nn.parallel.DistributedDataParallel, find_unused_parameters: "extra overhead" in each step.
 Lies when: some parameters are unused in some steps: then the next step stops with an error."""
@@ -10,7 +10,7 @@ from laptime.tuning.optimization import LoopProfile, Optimization
 
 
 def look(hooks: Any) -> dict[str, int]:
-    """How many trained parameters have no gradient after a step."""
+    """Return how many trained parameters have no gradient after a step."""
     parameters = [parameter for model in hooks.models for parameter in model.parameters()]
     gradients = [parameter.grad for parameter in parameters if parameter.requires_grad]
     unused = sum(gradient is None for gradient in gradients)

@@ -52,7 +52,7 @@ def switch(optimizer: Any, *, fused: bool, foreach: bool) -> Any:
 
 
 def _why_not(optimizer: Any) -> str:
-    """Why this optimizer cannot be fused; "" when it can."""
+    """Say why this optimizer cannot be fused; "" when it can."""
     import torch
 
     name = type(optimizer).__name__
@@ -64,9 +64,9 @@ def _why_not(optimizer: Any) -> str:
         if group.get("differentiable"):
             return "a differentiable optimizer cannot be fused"
         if not all(torch.is_floating_point(parameter) for parameter in group["params"]):
-            return "a fused optimizer wants real floating-point parameters"
+            return "a fused optimizer needs real floating-point parameters"
         if any(parameter.grad is not None and parameter.grad.is_sparse for parameter in group["params"]):
-            return "a fused optimizer wants dense gradients"
+            return "a fused optimizer needs dense gradients"
     return ""
 
 

@@ -11,7 +11,7 @@ from laptime.tuning.optimization import LoopProfile, Optimization, Options
 
 
 def look(hooks: Any) -> dict[str, float]:
-    """How long a full collection takes in seconds; 0 where the script has switched it off."""
+    """Return how long a full collection takes in seconds; 0 if the script has switched it off."""
     if not gc.isenabled():
         return {"seconds": 0.0}
     gc.collect()
@@ -46,7 +46,7 @@ def apply(loop: Any, options: Options) -> None:
 
 
 def _seconds(loop_profile: LoopProfile) -> float:
-    """Of a full collection; 0 where it was not timed."""
+    """Return the seconds of a full collection; 0 if it was not timed."""
     return float(loop_profile.detail("gc_freeze", "seconds", 0.0))
 
 

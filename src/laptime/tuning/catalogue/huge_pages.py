@@ -17,7 +17,7 @@ VARIABLE = "THP_MEM_ALLOC_ENABLE"
 
 
 def why_not(loop_profile: LoopProfile) -> str:
-    """It helps where the kernel gives huge pages on request: not where they are always or never given."""
+    """It helps if the kernel gives huge pages on request: not if they are always or never given."""
     setting = (system_files.text(SWITCH) or "").partition("[")[2].partition("]")[0]
     if setting != "madvise":
         has_some = f"the kernel gives huge pages {setting}"
@@ -26,7 +26,7 @@ def why_not(loop_profile: LoopProfile) -> str:
 
 
 def bound(loop_profile: LoopProfile, options: Options) -> float:
-    """What a step's page faults cost, and a twentieth of computing for address misses; at most a third."""
+    """Return the cost of page faults, and a twentieth of computing for address misses; at most a third."""
     compute = loop_profile.share("forward", "backward", "optimizer")
     return min(compute / 3, _bounds.page_faults(loop_profile) + compute / 20)
 

@@ -1,4 +1,4 @@
-"""Nothing changes. Raced like every other change, as control: where it wins, the race cannot be trusted.
+"""Nothing changes. It is raced like every other change, as control: if it wins, do not trust the race.
 
 Source: an A/A test; reference on tuning, "Sequential A/B lies": 24 of 60 naive comparisons of a program with
 itself were "significant".

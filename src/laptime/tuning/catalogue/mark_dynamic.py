@@ -33,7 +33,7 @@ OPTIMIZATION = Optimization(
     needs=NEEDS,
     prior=0.3,
     compiles=True,
-    # Only where the script itself compiles: what `compile` adds is dynamic from the start.
+    # Only if the script itself compiles: what `compile` adds is dynamic from the start.
     why_not=lambda loop_profile: unmet_need(NEEDS, loop_profile.facts),
     apply=apply,
     edit=edit,

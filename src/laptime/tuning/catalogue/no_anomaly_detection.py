@@ -1,4 +1,4 @@
-"""Autograd's anomaly detection is switched off: a script that was debugged often keeps it on.
+"""Autograd's anomaly detection is switched off: debugged scripts often keep it on.
 
 It notes a stack trace for every operator of the forward pass, and looks for NaN in every gradient of the
 backward pass, for which a GPU has to wait each time.
@@ -20,7 +20,7 @@ def look(hooks: Any) -> bool:
 
 
 def apply(loop: Any, options: Options) -> None:
-    """With the first call of the model, when the script's own call of the switch is over."""
+    """Apply it with the first call of the model, when the script's own call of the switch is over."""
 
     def switch(model: Any) -> Any:
         import torch
@@ -35,7 +35,7 @@ def apply(loop: Any, options: Options) -> None:
 OPTIMIZATION = Optimization(
     title="no anomaly detection",
     numerics="exact",
-    # All but a tenth of forward and backward: where operators are small, the notes are nearly everything.
+    # All but a tenth of forward and backward: if operators are small, the notes are nearly everything.
     saves={"forward": 0.9, "backward": 0.9},
     live=True,
     prior=0.6,

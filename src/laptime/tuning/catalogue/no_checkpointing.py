@@ -1,4 +1,4 @@
-"""Activations are kept instead of recomputed: where memory allows it, a forward pass is saved.
+"""Activations are kept instead of recomputed: if memory allows it, a forward pass is saved.
 
 Source: transformers, "Methods and tools for efficient training on a single GPU"; torch.utils.checkpoint.
 Lies when: later batches are larger than those that were tried: memory runs out then."""
@@ -13,7 +13,7 @@ ROOM = 1.0
 
 
 def why_not(loop_profile: LoopProfile) -> str:
-    """Where it is not known how much memory is free, a trial shows whether it is enough."""
+    """If it is not known how much memory is free, a trial shows whether it is enough."""
     if "checkpointing" not in loop_profile.facts:
         return "no activations are computed again"
     on_host = loop_profile.device.split(":")[0] == "cpu"
@@ -50,12 +50,12 @@ ARGUMENTS = {
 
 
 def _straight(function: Any, *args: Any, **kwargs: Any) -> Any:
-    """In place of torch.utils.checkpoint.checkpoint."""
+    """Replace torch.utils.checkpoint.checkpoint."""
     return function(*args, **{name: value for name, value in kwargs.items() if name not in ARGUMENTS})
 
 
 def _sequential(functions: Any, segments: int, input: Any, **kwargs: Any) -> Any:
-    """In place of torch.utils.checkpoint.checkpoint_sequential."""
+    """Replace torch.utils.checkpoint.checkpoint_sequential."""
     for function in functions:
         input = function(input)
     return input

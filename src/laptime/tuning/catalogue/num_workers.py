@@ -67,7 +67,7 @@ def _rest(loop_profile: LoopProfile) -> float:
 
 
 def _cap(loop_profile: LoopProfile) -> int:
-    """Workers that cores, memory and /dev/shm hold; 0 where not even one fits."""
+    """Workers that cores, memory and /dev/shm hold; 0 if not even one fits."""
     number = loop_profile.cpus
     if loop_profile.memory is not None:
         number = min(number, int(2 * _loader.MEMORY * loop_profile.memory // WORKER))

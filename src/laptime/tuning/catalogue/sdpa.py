@@ -16,7 +16,7 @@ WRITTEN_OUT = "eager"  # what transformers calls attention of single operators
 
 
 def look(hooks: Any) -> list[str]:
-    """How the trained models of transformers compute attention."""
+    """Say how the trained models of transformers compute attention."""
     configs = [getattr(model, "config", None) for model in hooks.models]
     kinds = [getattr(config, "_attn_implementation", None) for config in configs]
     return [str(kind) for kind in kinds if kind]

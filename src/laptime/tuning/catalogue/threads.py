@@ -16,7 +16,7 @@ MOST = 12  # options at most: beyond, only every second, fourth ... count is tri
 
 
 def propose(loop_profile: LoopProfile) -> list[Options]:
-    """Every count up to the usable cores but the present one, nearest first: the search walks in this
+    """Propose every count up to the usable cores but the present one, nearest first: the search walks in this
     order."""
     if why_not(loop_profile):
         return []
@@ -28,7 +28,7 @@ def propose(loop_profile: LoopProfile) -> list[Options]:
 
 
 def why_not(loop_profile: LoopProfile) -> str:
-    """On a device, threads make samples only where the script's own process reads them."""
+    """On a device, threads make samples only if the script's own process reads them."""
     if loop_profile.device.split(":")[0] == "cpu":
         is_single = loop_profile.cpus <= 1 and loop_profile.threads <= 1
         return "there is one core, and one thread" if is_single else ""
@@ -40,7 +40,7 @@ def why_not(loop_profile: LoopProfile) -> str:
 def bound(loop_profile: LoopProfile, options: Options) -> float:
     """More threads: the work of those that there are, shared among more. Fewer: a third of the computing,
     which is what waiting for threads without a core was seen to cost, or all that are too many; and of
-    waiting for workers that have no core. Where each has a core, what sharing the counted operators costs,
+    waiting for workers that have no core. If each has a core, what sharing the counted operators costs,
     and a twentieth for caches that they share."""
     compute = loop_profile.share("forward", "backward", "optimizer")
     count, present = int(options["threads"]), max(loop_profile.threads, 1)

@@ -20,7 +20,7 @@ CHANNELS = {"L": 1, "RGB": 3, "RGBA": 4, "CMYK": 4}  # modes of PIL with 8 bits 
 
 
 def look(hooks: Any) -> dict[str, Any]:
-    """What bytes are normalised by, see `_normalisation`; {"why": ...} where there is nothing to move."""
+    """Return the normalisation of bytes, see `_normalisation`; {"why": ...} if there is nothing to move."""
     if not hooks.loaders:
         return {"why": "there is no loader"}
     return _normalisation(hooks.loaders[0].dataset)
@@ -43,7 +43,7 @@ def bound(loop_profile: LoopProfile, options: Options) -> float:
 
 
 def _saved_wait(loop_profile: LoopProfile) -> float:
-    """Seconds of the wait that these stages take, where they were timed; else all of it."""
+    """Seconds of the wait that these stages take, if they were timed; else all of it."""
     stages = loop_profile.details.get("fetch_by_stage") or []
     seconds = sum(float(stage.get("seconds", 0.0)) for stage in stages[-2:]) * loop_profile.batch
     # Collating floats costs as much again as making them.

@@ -49,12 +49,12 @@ def limit(libraries: list[str], worker: int) -> None:
 
 
 def apply(loop: Any, options: Options) -> None:
-    """In every worker, before the script's own worker_init_fn."""
+    """Apply it in every worker, before the script's own worker_init_fn."""
     loop.worker(partial(limit, list(options["libraries"])))
 
 
 def edit(script: Any, options: Options) -> None:
-    """A `worker_init_fn`, where the script has none of its own."""
+    """A `worker_init_fn`, if the script has none of its own."""
     if script.argument("loader", "worker_init_fn") is not None:
         raise CannotEdit("the loader has a worker_init_fn already: limit the threads in there")
     chosen = [LIMITS[name] for name in options["libraries"]]

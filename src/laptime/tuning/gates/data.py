@@ -82,7 +82,7 @@ def _samples(candidate: LoaderSamples, base: LoaderSamples, numerics: str) -> Ga
         of = "an epoch" if whole else f"the first {len(candidate.sizes)} batches"
         return checked("samples", KEPT, f"the same {len(one)} samples in {of}", len(one), len(other))
     if base.iterable and numerics == "random" and len(one) == len(other):
-        return checked("samples", KEPT, f"as many samples, {len(one)}; they cannot be told apart", len(one))
+        return checked("samples", KEPT, f"as many samples, {len(one)}; they cannot be matched", len(one))
     if not whole:
         text = f"the order is another, and an epoch is longer than the {len(one)} samples that were read"
         return checked("samples", UNDECIDED, text)
@@ -139,7 +139,7 @@ def _content(candidate: LoaderSamples, base: LoaderSamples, numerics: str) -> Ga
 
 
 class _Streams:
-    """What one sample, read again and again, says about the random numbers."""
+    """The random numbers of one sample that is read again and again."""
 
     def __init__(self, draws: list[list[list[str]]]) -> None:
         """`draws`: hashes of the sample by pass, worker and read."""
@@ -210,7 +210,7 @@ def _distribution(candidate: LoaderSamples, base: LoaderSamples) -> GateCheck:
 
 
 def _moved(candidate: LoaderSamples, base: LoaderSamples) -> float:
-    """Mean difference of the samples that both have, in standard errors; 0 where it is below rounding."""
+    """Mean difference of the samples that both have, in standard errors; 0 if it is below rounding."""
     ours = dict(zip(candidate.ids, candidate.values, strict=False))
     differences = [
         new - value

@@ -1,4 +1,4 @@
-"""What no change may touch, whatever its class: numbers stay finite, as many optimizer steps on as many
+"""Invariants of every change, whatever its class: numbers stay finite, as many optimizer steps on as many
 samples at the same learning rate, clipped as before, with parameters of the same type.
 
 Only class `algorithm` may change batch, learning rate and number of steps: then there must be a rate at all.
@@ -181,7 +181,7 @@ def _dtype(comparison: NumericsComparison) -> GateCheck:
 
 
 def _clipping(comparison: NumericsComparison) -> GateCheck:
-    """Where the baseline clips, so does the candidate: to no more than there, or to less than before
+    """If the baseline clips, so must the candidate: to no more than there, or to less than before
     clipping."""
     clipped = 0
     for number, (candidate, base) in enumerate(_pairs(comparison), 1):

@@ -42,7 +42,7 @@ from laptime.tuning.trial.messages import NumericsComparison, TensorComparison
 TOLERANCE = 1e-4  # relative, of the first step: dynamo's default `tol`
 LATER = 10  # factor on the tolerance, and k, of steps that follow others
 WITHOUT_REFERENCE = 1e-3
-"""Relative RMSE to the baseline where there is no reference: dynamo's tolerance of training."""
+"""Relative RMSE to the baseline if there is no reference: dynamo's tolerance of training."""
 FLOOR = 3.0  # a candidate may differ this many times as much as the baseline does from itself
 NORM = {"reassociated": 0.001, "precision": 0.02, "random": 0.02}
 COSINE = {"reassociated": 0.9999, "precision": 0.9, "random": 0.9}
@@ -162,7 +162,7 @@ class _Tolerances:
     # All tensors together.
 
     def loss(self) -> GateCheck:
-        """Of every step; the one that is farthest over its limit."""
+        """Compare the loss of every step; return the one that is farthest over its limit."""
         candidate, base = self._comparison.candidate.steps, self._comparison.base.steps
         worst: tuple[float, float, int] | None = None
         for number, (mine, theirs) in enumerate(zip(candidate, base, strict=False)):
@@ -311,7 +311,7 @@ class _Tolerances:
         return row.name.split("/")[0] in self._without_gradient
 
     def _floor_of(self, row: TensorComparison) -> float:
-        """How far this tensor may differ because the baseline differs from itself; relative."""
+        """Return how far this tensor may differ because the baseline differs from itself; relative."""
         rows = (
             self._floors.get((row.step, row.group, row.name)),
             self._floor_totals.get((row.step, row.group)),
@@ -338,7 +338,7 @@ class _Tolerances:
         return over(row.candidate_error, scale), max(limit, least)
 
     def _loose(self, row: TensorComparison) -> tuple[float, float]:
-        """Of lower precision: how far a tensor is off, and what simulated rounding does to this tensor.
+        """In lower precision: how far a tensor is off, and what simulated rounding does to this tensor.
 
         Gradients without a simulation: the direction of those that have weight."""
         if not row.point:
@@ -368,7 +368,7 @@ class _Tolerances:
         return stretch(row), max(GRADIENT_ERROR, min(simulated, ALONG_ACROSS * across(row)))
 
     def _deviation(self, row: TensorComparison) -> float:
-        """Of parameters and states relative in norm, of gradients and buffers the relative error."""
+        """The relative change of the norm for parameters and states, the relative error for the others."""
         if row.group not in ("optimizer", "parameters"):
             return over(row.error, self._scale(row))
         total = self._totals.get((row.step, row.group))

@@ -1,4 +1,4 @@
-"""What rounding alone does to a step, from simulations on the baseline, and how much of it a candidate is
+"""The effect of rounding alone on a step, from simulations on the baseline, and how much of it a candidate is
 granted.
 
 Last bits: the baseline with the last bits of its activations rounded away, as another order of summation
@@ -38,7 +38,7 @@ PRECISION_ALONG = 0.5
 """Share of the error across a step's gradients that may lie along them. Measured: up to 0.28 of sound
 autocast and 0.37 of simulated rounding (ResNet-18, 8 images of 48 x 48, and others)."""
 _LEAST_COSINE = 1e-3
-PRECISION_USUAL_COSINE = 0.99  # least cosine where rounding has turned the gradients by less
+PRECISION_USUAL_COSINE = 0.99  # least cosine if rounding has turned the gradients by less
 PRECISION_COSINE = 0.15
 """Least cosine, whatever the simulation shows: gradients that rounding turns by more cannot be compared.
 Measured: sound autocast turned those of a fresh ShuffleNet (16 images of 64 x 64) to 0.36 to 0.61, simulated
@@ -54,7 +54,7 @@ TENSOR_NORM_TIMES = 3.0
 def largest(
     simulations: Sequence[NumericsComparison], measure: Callable[[TensorComparison], float]
 ) -> dict[tuple[str, str], float]:
-    """What simulated rounding does to each tensor, by group and name: the largest of all steps and draws."""
+    """Return the effect of simulated rounding on each tensor, by group and name: the largest of all draws."""
     found: dict[tuple[str, str], float] = {}
     for row in (row for simulation in simulations for row in simulation.tensors if row.point):
         key = row.group, row.name
@@ -63,12 +63,12 @@ def largest(
 
 
 def _turned(rows: Iterable[TensorComparison]) -> list[float]:
-    """1 - cosine of each, where it is known."""
+    """1 - cosine of each, if it is known."""
     return [1 - row.cosine for row in rows if row.cosine is not None]
 
 
 def _lengthened(rows: Iterable[TensorComparison]) -> list[float]:
-    """How far the norm of each is off, relative, where it is known."""
+    """Return how far the norm of each is off, relative, if it is known."""
     return [abs(row.norm / row.base_norm - 1) for row in rows if row.norm and row.base_norm]
 
 
@@ -80,7 +80,7 @@ def _square_across(cosine: float) -> float:
 def last_bits_errors(
     rows: Iterable[TensorComparison], scale: Callable[[TensorComparison], float]
 ) -> dict[str, float]:
-    """By group, the relative error granted to any of its tensors: rounding strikes another one each time.
+    """Return, by group, the relative error allowed for its tensors: rounding strikes another one each time.
     rows: tensors of the simulation. scale: what the error of a row is relative to."""
     errors: dict[str, float] = {}
     for row in rows:
@@ -91,7 +91,7 @@ def last_bits_errors(
 
 
 def last_bits_norm(simulated: Sequence[TensorComparison], usual: float) -> float:
-    """How far the norm of all gradients may be off, relative, in class reassociated."""
+    """Return how far the norm of all gradients may be off, relative, in class reassociated."""
     return max(usual, min(LAST_BITS_NORM, LAST_BITS_TIMES * max(_lengthened(simulated), default=0.0)))
 
 
@@ -101,7 +101,7 @@ def last_bits_cosine(simulated: Sequence[TensorComparison], usual: float) -> flo
 
 
 def precision_norm(candidate: TensorComparison, simulated: Sequence[TensorComparison]) -> float:
-    """How far the norm of all gradients of a step may be off, relative, in class precision.
+    """Return how far the norm of all gradients of a step may be off, relative, in class precision.
 
     Rounding adds to a gradient g an error of length e |g|. Its part across g turns g (`_square_across`) and
     changes its norm by e^2 / 2; its part along g changes it besides. So granted is what that costs where
@@ -117,7 +117,7 @@ def precision_norm(candidate: TensorComparison, simulated: Sequence[TensorCompar
 
 
 def precision_cosine(simulated: Sequence[TensorComparison], usual: float) -> float:
-    """The least cosine of all gradients in class precision; `usual` where the simulation tells nothing."""
+    """The least cosine of all gradients in class precision; `usual` if the simulation tells nothing."""
     turns = _turned(simulated)
     if not turns:
         return usual
@@ -148,7 +148,7 @@ TINY = 1e-30
 
 
 def over(value: float | None, scale: float) -> float:
-    """An error as a share of a scale; infinite where it is not known."""
+    """An error as a share of a scale; infinite if it is not known."""
     return math.inf if value is None else value / scale
 
 
@@ -163,7 +163,7 @@ def turn(row: TensorComparison) -> float:
 
 
 def stretch(row: TensorComparison) -> float:
-    """Of the part of a tensor along the baseline's: how far it is from as long."""
+    """The part of a tensor along the baseline's: how far it is from the same length."""
     return abs((row.cosine or 0.0) * (row.norm or 0.0) / max(row.base_norm or 0.0, TINY) - 1)
 
 

@@ -5,7 +5,7 @@ beforehand (tune.md, GATE 2). Pairs share their seed, and so initial weights and
 took the standard deviation of a difference from 0.018 to 0.0007 there. The word is
 
 holds          the one-sided 95 % upper bound of the mean difference is below the margin
-fails          its lower bound is above the margin, or the loss is not finite where the baseline's is
+fails          its lower bound is above the margin, or the loss is not finite, but the baseline's is
 inconclusive   neither, or less than three seeds, or too few steps"""
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def final_loss(curve: list[float]) -> float:
 
 
 def margin(baseline: list[list[float]]) -> float | None:
-    """How much worse the final loss may be: half the baseline's standard deviation over seeds.
+    """Return how much worse the final loss may be: half the baseline's standard deviation over seeds.
 
     Computed from the baseline alone, before anything else has run. None below two seeds."""
     finals = [final_loss(curve) for curve in baseline if curve]
@@ -145,7 +145,7 @@ def judged(baseline: list[list[float]], final: list[list[float]], allowed: float
     ends = [(final_loss(one[:steps]), final_loss(other[:steps])) for one, other in pairs] if steps else []
     for one, other in ends:
         if math.isfinite(one) and not math.isfinite(other):
-            return result("fails", "the loss is not finite where the baseline's is")
+            return result("fails", "the loss is not finite, but the baseline's is")
     if len(pairs) < SEEDS:
         return result("inconclusive", f"{len(pairs)} seeds are too few, {SEEDS} are needed")
     if steps < STEPS:

@@ -30,7 +30,7 @@ Array = np.ndarray[Any, Any]
 
 
 def loaded(folder: Path) -> Model:
-    """What `load()` of the folder's tuned.py gives."""
+    """Load the model with `load()` of the folder's tuned.py."""
     model: Model = module_in(folder / "tuned.py").load()
     return model
 
@@ -137,7 +137,7 @@ def timed(
         device.wait()
         seconds.append(time.perf_counter() - began)
     if not all(map(_alike, leaves(output), first)) and all(map(_equal, leaves(inputs), given)):
-        raise RuntimeError(f"after {len(seconds)} more calls outputs are others for the same inputs")
+        raise RuntimeError(f"after {len(seconds)} more calls outputs differ for the same inputs")
     return {"seconds": seconds}
 
 
@@ -148,7 +148,7 @@ SAME = 1e-4  # RMS by which outputs for the same inputs may differ, over their o
 
 
 def outputs(model: Model, calls: list[list[Any]], path: str, *, threads: int = THREADS) -> dict[str, Any]:
-    """What it makes of all recorded inputs, what it does to them, and to outputs that it gave before.
+    """Run all recorded inputs; report the outputs, changed inputs, and earlier outputs that were overwritten.
 
     Returns:
         `counts`: arrays of each call, or what it raised. `names`: keys of a dict, [] of a tuple, else None;
@@ -210,7 +210,7 @@ def again_and_again(
         except Exception as error:
             return made, f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0][:200]}"
         if not all(map(_alike, leaves(output), before)):
-            return made, "outputs are others than before for the same inputs"
+            return made, "outputs differ from before for the same inputs"
     return made, ""
 
 
@@ -309,7 +309,7 @@ class Cuda:
 
 
 def device_named(device: str) -> Host | Cuda:
-    """What calls run on: how inputs get there, how a call is waited for, what memory it takes. device: as
+    """Return the device of calls: how inputs get there, how a call is waited for, its memory. device: as
     torch names it: cpu, cuda:0."""
     return Cuda(device) if device.startswith("cuda") else Host()
 

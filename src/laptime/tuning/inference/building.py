@@ -25,7 +25,7 @@ TRACED = 2
 
 @dataclass(frozen=True, kw_only=True)
 class Origin:
-    """What a draft begins with, as it was surveyed; see `Draft`."""
+    """The start of a draft, as it was surveyed; see `Draft`."""
 
     target: str
     batch: int

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 ROOM = "model_changes"
 DEFAULT = frozenset({"exact", "reassociated"})
 GOALS = ("latency", "throughput", "memory", "cost")
-BACK = 0.1  # what is left of the hope of a float32 runtime where fewer bits have won: int8 comes first
+BACK = 0.1  # what is left of the hope of a float32 runtime if fewer bits have won: int8 comes first
 NAMED = ("onnxruntime", "openvino", "nncf", "torchao", "tensorrt")  # packages whose interpreter can be named
 EXPORTING = ("onnx", "onnxscript")  # packages that PyTorch's export takes
 PROBE = 60.0  # seconds that an interpreter may take to say what is installed there
@@ -129,7 +129,7 @@ def load(name: str) -> ModelChange:
 
 
 def form_of(name: str) -> Form:
-    """How a form is written."""
+    """Return how a form is written."""
     tables = (getattr(registry.load(ROOM, runtime), "FORMS", {}) for runtime in registry.names(ROOM))
     form: Form = next(table[name] for table in tables if name in table)
     return form
@@ -257,7 +257,7 @@ class Interpreters:
         return next((self.named[each] for each in packages if each in self.named), "")
 
     def text(self, changes: Iterable[str]) -> str:
-        """What `of_text` reads, as far as these changes need it, with absolute paths."""
+        """Return the text that `of_text` reads, as far as these changes need it, with absolute paths."""
         if not self.named:
             return ""
         packages = set(chain.from_iterable(load(name).packages for name in changes))
@@ -279,10 +279,10 @@ class Interpreters:
 
 @cache
 def _installed(python: str) -> frozenset[str]:
-    """Which of the packages that changes need, and torch, are installed there."""
+    """Return which of the packages that changes need, and torch, are installed there."""
     return frozenset(fresh_call.call(f"{__name__}:installed", {}, timeout=PROBE, python=python))
 
 
 def installed() -> list[str]:
-    """Which of the packages that are asked for are installed here."""
+    """Say which of the packages that are asked for are installed here."""
     return [name for name in (*NAMED, "torch") if find_spec(name) is not None]

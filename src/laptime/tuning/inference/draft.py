@@ -30,7 +30,7 @@ class Draft:
     """A model between the target and the folder."""
 
     module: Any  # takes its tensors by position; in eval mode
-    # tensors of one call, at least two items where the batch size may vary: what is traced
+    # tensors of one call, at least two items if the batch size may vary: what is traced
     inputs: list[torch.Tensor]
     varies: list[bool]  # by input, whether its first dimension is the batch and may have any size
     # None: one tensor; a list of names: a dict; []: a tuple. Their `types`: float32, int64
@@ -40,7 +40,7 @@ class Draft:
     settings: dict[str, Any] = field(default_factory=dict)  # of `tuned.py`, in recipe.json
     device: str = "cpu"  # where module and inputs lie, as torch names it: cpu, cuda:0
     file: Path | None = None  # of a target that is an ONNX file, which has no module; else None
-    # file of the target's ONNX export that folders of one session share, there or not yet; None where a
+    # file of the target's ONNX export that folders of one session share, there or not yet; None if a
     # change has made another module of it
     export: Path | None = None
     # by input, for each dimension the name of a size that may be another, else ""
@@ -56,7 +56,7 @@ class Draft:
 
 
 def opened(target: str, sample: Sample | None = None, device: str = "cpu") -> TorchModel:
-    """The target in PyTorch, with weights drawn from the seed where it has none. sample: inputs of a call in
+    """The target in PyTorch, with weights drawn from the seed if it has none. sample: inputs of a call in
     place of the target's own. device: where model and inputs lie."""
     from laptime.backends.torch.loading import load
 
@@ -125,12 +125,12 @@ def structured(parts: Sequence[Any], names: list[str] | None) -> Any:
 
 
 def words_of(names: list[str] | None) -> str:
-    """What such an output is."""
+    """Describe such an output."""
     return "a tensor" if names is None else f"a dict of {', '.join(names)}" if names else "a tuple"
 
 
 def link(file: Path, place: Path) -> None:
-    """The file at another place, too: no second copy where the disk allows it."""
+    """The file at another place, too: no second copy if the disk allows it."""
     try:
         os.link(file, place)
     except OSError:

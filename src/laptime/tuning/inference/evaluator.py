@@ -43,14 +43,14 @@ from laptime.tuning.time_accounting import TimeAccounting
 from laptime.verbs.bench.variants import room
 
 BLOCK = 0.4  # seconds of timed calls in a block, about
-FEWEST, MOST = 3, 200  # calls in a block; fewer where these take more than twice its seconds
+FEWEST, MOST = 3, 200  # calls in a block; fewer if these take more than twice its seconds
 OF_ONE_PROCESS = 3  # rounds after which both sides get new processes
 NOISE_BLOCKS, FEW_BLOCKS, NOISE_SECONDS = 9, 5, 10.0
-"""Blocks that show how much they scatter; so few where more take longer than these seconds."""
+"""Blocks that show how much they scatter; so few if more take longer than these seconds."""
 LIMITS = 0.1  # share of the budget that is spent at most on the question whether one recipe keeps the limits
 ASKED_OF, SHORT, LONG = 6, 1.0, 4.0
 """Processes that share the calls which that takes, as their levels differ; seconds of calls of each."""
-OF_SETUPS = "chosen with instances and batch sizes"  # why threads are no candidate where these are
+OF_SETUPS = "chosen with instances and batch sizes"  # why threads are no candidate if these are
 LOADING_BOTH = 1.5  # times the seconds of one arm that two take to load at once, before any have
 STARTED = 6.0  # seconds that an arm takes to be ready, before one was started
 
@@ -152,7 +152,7 @@ class ModelEvaluator(Sides):
         return loop_profile
 
     def candidates(self, loop_profile: LoopProfile, recipe: Recipe) -> CandidateSet:
-        """What the catalogue has on top of a recipe; threads that go with instances are chosen later."""
+        """Return the candidates on top of a recipe; threads that go with instances are chosen later."""
         request, call = self.request, loop_profile.step * self.raced.instances
         incumbent = self.ready_by.get(built(recipe), self.ready)
         others = [seconds for each, seconds in self.ready_by.items() if built(each)]
@@ -195,7 +195,7 @@ class ModelEvaluator(Sides):
                 sides = list[Side]()
                 for each in recipes:
                     sides.append(stack.push(self.side(each)))
-                    if self.device != "cpu":  # one after the other, or nobody could tell whose its memory is
+                    if self.device != "cpu":  # one after the other, or it would be unknown whose memory it is
                         sides[-1].wait()
                 for side in sides:
                     side.wait()
@@ -284,7 +284,7 @@ class ModelEvaluator(Sides):
     # Figures
 
     def figure(self, seconds: list[float]) -> float:
-        """What the goal looks at in a block: the median call, or the mean."""
+        """Return the figure of a block for the goal: the median call, or the mean."""
         return median(seconds) if self.request.goal == "latency" else mean(seconds)
 
     def fleet_side(self, recipe: Recipe, setup: Setup, seconds: Callable[[float], float]) -> FleetSide:

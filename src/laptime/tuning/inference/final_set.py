@@ -1,7 +1,7 @@
 """Which of all that was measured is handed back.
 
 `points` are all recipes that were timed on the way, with the Pareto front; `within_limits` takes the best one
-that keeps the limits. `deployed` chooses instances, threads and batch sizes of the final set, where these are
+that keeps the limits. `deployed` chooses instances, threads and batch sizes of the final set, if these are
 asked for: `--goal throughput`, `--batch 1,8`, `--goal cost`."""
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def points(evaluator: ModelEvaluator, chosen: Recipe) -> list[Point]:
 
 
 def with_front(made: list[Point]) -> list[Point]:
-    """The same points, those of the front marked; energy takes part where it was read of all of them."""
+    """The same points, those of the front marked; energy takes part if it was read of all of them."""
     is_metered = all(each.energy is not None for each in made)
     goals = [
         (each.latency, -each.throughput, each.peak, (each.energy or 0.0) if is_metered else 0.0)
@@ -109,7 +109,7 @@ def _point(
 def within_limits(evaluator: ModelEvaluator, found: Recipe) -> Recipe:
     """The set that a search has found, if it keeps the limits; else the best measured one that does.
 
-    Where none does, it is the one that comes nearest. Whatever is taken in place of the search's set computes
+    If none does, it is the one that comes nearest. Whatever is taken in place of the search's set computes
     the same.
 
     Raises TrialFailed: the model does not run as it is."""
@@ -161,11 +161,11 @@ KEPT_FOR, FOR_LIMITS = 2, FEWEST + 1
 """Visits of each setup that time is kept back for: after two it is known what is far better, and setups are
 closer to each other than to a runtime that no time was left for. A limit takes more.
 """
-CALLS, WITH_LIMITS = 3, 10  # calls of a visit at least: of each instance; where a quantile of them is a limit
+CALLS, WITH_LIMITS = 3, 10  # calls of a visit at least: of each instance; if a quantile of them is a limit
 
 
 def setups_of(evaluator: ModelEvaluator) -> list[Setup]:
-    """What there is to choose from; where throughput alone counts, none that leaves half of the CPUs idle."""
+    """Return the setups to choose from; for throughput alone, none that leaves half of the CPUs idle."""
     request, cpus = evaluator.request, room()
     every = table(cpus, request.instances, request.batches or [evaluator.batch])
     if not request.is_throughput:
@@ -184,7 +184,7 @@ def deployed(
 ) -> tuple[Recipe, Setup, list[Point]]:
     """The best setup of a recipe, with its number of threads in the recipe, and all setups as points.
     until: second of the session at which measuring ends. noise: standard deviation of a round. Returns the
-    recipe as it is on one instance where no setup runs and computes the same."""
+    recipe as it is on one instance if no setup runs and computes the same."""
     request, setups = evaluator.request, setups_of(evaluator)
 
     def visit(setup: Setup) -> Visit | None:

@@ -47,7 +47,7 @@ class Serve(Struct, frozen=True, kw_only=True, omit_defaults=True):
     threads: int = 0  # of each; 0: the runtime's own choice
     batch: int = 0  # items in a call; 0: of the session
     cpus: list[list[int]] = []  # of each instance
-    start: list[str] = []  # how each is started, where they are pinned
+    start: list[str] = []  # how each is started, if they are pinned
 
 
 class FolderFile(Struct, frozen=True, kw_only=True):
@@ -87,7 +87,7 @@ def taken(settings: dict[str, Any], calls: RecordedCalls, device: str) -> str:
 
 
 def readme(file: FolderFile, calls: RecordedCalls, types: list[str]) -> str:
-    """How a folder is called, in a few lines."""
+    """Say how a folder is called, in a few lines."""
     threads = file.settings.get("threads") or "the runtime's own number of"
     return f"""# Tuned from {file.target}
 

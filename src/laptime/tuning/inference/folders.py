@@ -33,7 +33,7 @@ def built(recipe: Recipe) -> Recipe:
 
 
 class _Artefact(NamedTuple):
-    """What `building.build` has written, whose files folders share; `refused`: why it could not, or ""."""
+    """The output of `building.build`, whose files folders share; `refused`: why it could not, or ""."""
 
     folder: Path
     form: str
@@ -77,7 +77,7 @@ class Folders:
         return self.is_file or not self.interpreters.has_torch(self.python(recipe))
 
     def form(self, recipe: Recipe) -> str:
-        """How a written folder runs the model: a name of `FORMS`."""
+        """Say how a written folder runs the model: a name of `FORMS`."""
         return self._forms[built(recipe)]
 
     def outputs_of(self, recipe: Recipe) -> Path:
@@ -113,7 +113,7 @@ class Folders:
         self._forms[recipe] = artefact.form
 
     def _artefact(self, changes: Recipe) -> _Artefact:
-        """What these changes write, in a process of its own, once."""
+        """Build the artefact of these changes, in a process of its own, once."""
         if changes not in self._artefacts:
             folder = self.home / f"artefact{len(self._artefacts)}"
             python, export = self.python(changes), self.home / "export" / "model.onnx"
@@ -130,7 +130,7 @@ class Folders:
         return self._artefacts[changes]
 
     def _called(self, name: str, arguments: dict[str, Any], python: str = "") -> dict[str, Any]:
-        """What a function of `building` returns; that it ended is a refusal, too."""
+        """Call a function of `building`; if its process ends, that is a refusal, too."""
         self.accounting.trials += 1
         function = f"laptime.tuning.inference.building:{name}"
         try:

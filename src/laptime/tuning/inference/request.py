@@ -1,4 +1,4 @@
-"""What `laptime tune model` can be asked: the model, the goal, the budget, and what may be tried."""
+"""The request of `laptime tune model`: the model, the goal, the budget, and what may be tried."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class ModelRequest:
-    """What `laptime tune model` can be asked."""
+    """The request of `laptime tune model`."""
 
     target: str  # the model, as `laptime bench` takes it
     budget: Budget = 600.0
@@ -64,7 +64,7 @@ class ModelRequest:
             read=typed.integers,
         ),
     ] = field(default_factory=lambda: [1])
-    # as `laptime bench` names it; "auto": CUDA where there is a device, else the CPU
+    # as `laptime bench` names it; "auto": CUDA if there is a device, else the CPU
     device: Annotated[
         str,
         Option("Device: cpu, cuda, cuda:1. [default: the first CUDA device, else the CPU]", "NAME"),
@@ -139,7 +139,7 @@ class ModelRequest:
         return self.instances not in ([], [1])
 
     def on(self, device: str, peak: int) -> ModelRequest:
-        """The request once its device is known: numbers of instances that nobody named are powers of two.
+        """The request once its device is known: numbers of instances that are not given are powers of two.
         peak: bytes of a process; there is room for both sides of a race."""
         from laptime.tuning.inference.setups import powers_of_two  # not for `laptime tune --help`
         from laptime.verbs.bench import variants
@@ -152,7 +152,7 @@ class ModelRequest:
 
     @property
     def is_throughput(self) -> bool:
-        """What counts is the throughput of all instances together, and nothing limits a call."""
+        """Whether only the throughput of all instances together counts, and nothing limits a call."""
         return self.goal == "throughput" and not self.limits
 
     @property
@@ -169,7 +169,7 @@ class ModelRequest:
 
     @property
     def limits(self) -> Limits:
-        """What has to be kept. Raises UsageError: the SLO is none."""
+        """The limits that must be kept. Raises UsageError: the SLO is none."""
         from laptime.tuning.inference.setups import Limits  # not for `laptime tune --help`
 
         return Limits(promise_of_calls(self.slo) if self.slo else None, self.max_memory)
@@ -203,7 +203,7 @@ def check(request: ModelRequest) -> None:
     if request.strict and request.allow:
         raise UsageError(
             "--strict and --allow precision contradict each other",
-            why="--strict leaves out what rounds to fewer bits",
+            why="--strict leaves out changes that round to fewer bits",
             next="leave out one of them",
         )
     request.limits  # noqa: B018 - reads the SLO
@@ -261,7 +261,7 @@ def _check_change(option: str, name: str, interpreters: Interpreters) -> None:
 
 
 def _check_device(request: ModelRequest, *, is_file: bool) -> None:
-    """What runs on a GPU: a model of PyTorch, one process, one batch size."""
+    """Refuse what does not run on a GPU; that is a model of PyTorch, one process, one batch size."""
     device, kind = request.device, request.device.partition(":")[0]
     if kind not in ("auto", "cpu", "cuda"):
         raise UsageError(

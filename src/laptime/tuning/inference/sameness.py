@@ -73,7 +73,7 @@ def sameness(
     both = zip(made, recorded.calls, strict=True)
     pairs = (zip(ours, call.outputs, strict=False) for ours, call in both if not isinstance(ours, str))
     is_finite = all(np.isfinite(one).all() or not np.isfinite(other).all() for one, other in chain(*pairs))
-    text = "finite where the model's are" if is_finite else "infinite or NaN where the model's are not"
+    text = "finite wherever the model's are" if is_finite else "infinite or NaN, but the model's are not"
     checks = [
         *(_kinds(answer, about) if about and about["types"] and "types" in answer else ()),
         checked("finite", KEPT if is_finite else BROKEN, f"outputs are {text}"),
@@ -141,7 +141,7 @@ def _taken(
 
 
 def _kinds(answer: dict[str, Any], about: Mapping[str, Any]) -> Iterator[GateCheck]:
-    """Names and types of the outputs, where they are others; the order of a dict is none."""
+    """Names and types of the outputs, if they are others; the order of a dict is none."""
     ours, theirs = answer["names"], about["outputs"]
     if (ours is None) != (theirs is None) or set(ours or ()) != set(theirs or ()):
         text = f"outputs are {words_of(ours)}, the model's {words_of(theirs)}"
@@ -150,7 +150,7 @@ def _kinds(answer: dict[str, Any], about: Mapping[str, Any]) -> Iterator[GateChe
     made = dict(zip(ours or range(len(answer["types"])), answer["types"], strict=False))
     named = zip(theirs or range(len(about["types"])), about["types"], strict=True)
     if wrong := [f"{made.get(name, 'missing')} for {each}" for name, each in named if made.get(name) != each]:
-        yield checked("types", BROKEN, f"the type of an output is another: {', '.join(wrong)}")
+        yield checked("types", BROKEN, f"an output has another type: {', '.join(wrong)}")
 
 
 def _outputs(
@@ -161,7 +161,7 @@ def _outputs(
     precision: str,
     more: Sequence[GateCheck],
 ) -> list[GateCheck]:
-    """Errors over all calls; where they are too large, those of the first call tell which inputs show it."""
+    """Errors over all calls; if they are too large, those of the first call tell which inputs show it."""
     dtype = precision if numerics == "precision" else "float32"
     judgement = judged(agreement, dtype)
     word, sentence = judgement.word, judgement.sentence
@@ -196,7 +196,7 @@ def _where(recorded: RecordedCalls, made: list[Arrays | str], dtype: str) -> str
 
 def _calls(answer: dict[str, Any]) -> Iterator[GateCheck]:
     """Effects of calls on inputs and outputs, and on each other."""
-    is_kept, wrong = not answer.get("overwritten"), "a later call writes over the outputs of an earlier one"
+    is_kept, wrong = not answer.get("overwritten"), "a later call overwrites the outputs of an earlier one"
     if is_kept:
         is_kept, wrong = answer["repeats"], "the first inputs give other outputs after other calls"
     gaps, same = "from memory with gaps", "the first inputs give the same outputs"
@@ -219,7 +219,7 @@ _ENOUGH = 2  # pairs from which on there is an interval
 
 
 def scores(*, function: str, outputs: str, counts: list[int], structure: list[str] | None) -> list[float]:
-    """What the function makes of outputs; called in a process of its own.
+    """Score outputs with the user's function; called in a process of its own.
     function: `FILE.py:FUNCTION`. outputs: npz file of arrays named CALL_PLACE, as `arm_process` writes.
     counts: tensors of each call. structure: see `Draft.outputs`.
     Raises TargetError: it returned something else than numbers. UserCodeError: it raised."""

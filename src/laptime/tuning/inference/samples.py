@@ -27,10 +27,10 @@ class Sample:
     """Inputs of one call."""
 
     arrays: list[Array]  # in the order in which the call takes them
-    names: tuple[str, ...] = ()  # keywords of the arrays; () where they are given by position
+    names: tuple[str, ...] = ()  # keywords of the arrays; () if they are given by position
 
     def ordered(self, names: Sequence[str]) -> Sample:
-        """With its keywords in another order; the same where there are none.
+        """Return the sample with its keywords in another order; the same if there are none.
         Raises TargetError: the call takes others."""
         if not self.names:
             return self
@@ -44,7 +44,7 @@ class Sample:
         return Sample([by_name[name] for name in names], tuple(names))
 
     def inputs(self) -> Any:
-        """As the inputs of a target: tensors by keyword, by position, or the only one."""
+        """Return the inputs of a target: tensors by keyword, by position, or the only one."""
         import torch
 
         tensors = list(map(torch.from_numpy, self.arrays))
@@ -54,7 +54,7 @@ class Sample:
 
 
 def drawn(function: str) -> Iterator[Sample]:
-    """What a function of the user's gives, one sample after the other. function: `FILE.py:FUNCTION`.
+    """Yield the samples of a user's function. function: `FILE.py:FUNCTION`.
     Raises TargetError: it gives no samples, or one that is no sample or not like the first. UserCodeError: it
     raised."""
     given = called(function)
@@ -72,7 +72,7 @@ def drawn(function: str) -> Iterator[Sample]:
 
 
 def first_of(calls: Path, names: Iterable[str]) -> Sample:
-    """The sample of the first recorded call of a file. names: keywords of its inputs, none where they are
+    """The sample of the first recorded call of a file. names: keywords of its inputs, none if they are
     given by position."""
     return Sample(RecordedCalls.load(calls).calls[0].inputs, tuple(names))
 
@@ -124,7 +124,7 @@ def check(option: str, text: str) -> None:
 
 
 def called(text: str, *arguments: Any) -> Any:
-    """What the function returns. Raises TargetError: there is none. UserCodeError: it raised."""
+    """Return the function's result. Raises TargetError: there is none. UserCodeError: it raised."""
     function = file.function(text)
     try:
         return function(*arguments)

@@ -36,7 +36,7 @@ FAR, FAR_NOISE = math.log(1.25), 6.0
 """Log of the figure, and standard deviations of a visit, by which one leaves after two visits: its best is
 so far behind the worst of another one."""
 RACED = 8  # instances of a side of a race at most: both sides load at once
-ALIKE = 0.02  # setups that are surely within this share of each other need no more rounds
+ALIKE = 0.02  # setups that are certainly within this share of each other need no more rounds
 
 
 @dataclass(frozen=True, order=True)
@@ -50,12 +50,12 @@ class Setup:
 
 @dataclass(frozen=True)
 class Visit:
-    """What a setup did for a second or so."""
+    """The calls of a setup in a second or so."""
 
     seconds: Sequence[float]  # of each call, of all instances
     rate: float  # items per second, of all
     peak: int  # bytes, of all
-    joules: float | None = None  # an item; None where no meter gave a reading
+    joules: float | None = None  # an item; None if no meter gave a reading
 
 
 @dataclass
@@ -87,14 +87,14 @@ Cost = Callable[[Setup], float]  # what an item per second is divided by: 1 for 
 
 
 def cost_of(goal: str, cpus: int) -> Cost:
-    """CPUs that a setup takes, where cost is the goal; a runtime that chooses its threads takes them all."""
+    """CPUs that a setup takes, if cost is the goal; a runtime that chooses its threads takes them all."""
     if goal != "cost":
         return lambda setup: 1.0
     return lambda setup: float(setup.instances * setup.threads or cpus)
 
 
 def of_race(cpus: int, instances: Iterable[int], batch: int) -> Setup:
-    """What both sides of a race run in where throughput counts: as many instances as there may be.
+    """Return the setup of both sides of a race for throughput: as many instances as there may be.
 
     One thread waits for no other, so this is the best setup of most models; which it is, is measured later.
     """
@@ -108,7 +108,7 @@ def with_threads(recipe: Recipe, threads: int) -> Recipe:
 
 
 def cpus_of(setup: Setup) -> list[list[int]]:
-    """CPUs of each instance; [[]], which pins nothing, where the runtime chooses its threads."""
+    """CPUs of each instance; [[]], which pins nothing, if the runtime chooses its threads."""
     if not setup.threads:
         return [[] for _ in range(setup.instances)]
     return placed(setup.instances, setup.threads, usable())
@@ -142,7 +142,7 @@ def chosen(
 ) -> tuple[Setup | None, dict[Setup, Seen]]:
     """The setup of the best figure among those that keep the limits, and what was seen of all.
     setups: at least one. visit: measures one for a second or so; None: it does not run. noise: standard
-    deviation of a visit, as a share. is_over: no time is left. Returns none where none runs. Where none keeps
+    deviation of a visit, as a share. is_over: no time is left. Returns none if none runs. If none keeps
     the limits, the one that comes nearest."""
     seen = {setup: Seen() for setup in setups}
     alpha = ALPHA / (len(setups) * ROUNDS)
@@ -169,7 +169,7 @@ def _effect(setup: Setup, seen: Seen, cost: Cost, noise: float) -> Effect:
 
 
 def _leave(seen: dict[Setup, Seen], limits: Limits, cost: Cost, noise: float, alpha: float) -> None:
-    """Those that cannot be the best one any more."""
+    """Mark the setups that cannot be the best one any more."""
     running = {setup: each for setup, each in seen.items() if not each.left}
     words = {setup: word(each.checks(limits)) for setup, each in running.items()}
     if any(said is not BROKEN for said in words.values()):
@@ -226,7 +226,7 @@ def _best(seen: dict[Setup, Seen], limits: Limits, cost: Cost) -> Setup | None:
 
 @dataclass(frozen=True)
 class Limits:
-    """What has to be kept."""
+    """The limits that must be kept."""
 
     slo: Promise | None = None  # seconds at a quantile of the calls; None: none
     memory: int | None = None  # bytes; None: no limit
@@ -251,7 +251,7 @@ class Limits:
 
 
 def distance(checks: Sequence[GateCheck]) -> float:
-    """By how much the farthest limit is exceeded, as a ratio; 0 where all are kept, infinite if unknown."""
+    """Return the ratio by which the farthest limit is exceeded; 0 if all are kept, infinite if unknown."""
     ratios = [
         check.value / check.limit if check.value is not None and check.limit else float("inf")
         for check in checks
@@ -261,7 +261,7 @@ def distance(checks: Sequence[GateCheck]) -> float:
 
 
 def upper_end(slo: Promise, seconds: Sequence[float]) -> float | None:
-    """Upper end of the interval of the SLO's quantile; None where there are too few calls."""
+    """Upper end of the interval of the SLO's quantile; None if there are too few calls."""
     ends = shifting_level.interval(np.array(seconds), QUANTILES[slo.quantile])
     return ends[1] if ends else None
 

@@ -40,7 +40,7 @@ class Timing:
 
 MOST_COMPARED = 3  # calls that are compared at a batch size which is chosen
 StartArm = Callable[[Path, Path, Sequence[int]], Arm]
-"""Starts a folder that is called with recorded inputs, on some CPUs; on all where none are named."""
+"""Starts a folder that is called with recorded inputs, on some CPUs; on all if none are named."""
 
 
 class Fleet(AbstractContextManager["Fleet"]):

@@ -331,7 +331,7 @@ class ModelSubject(Subject):
         record.set_part("model", bounds=model_bounds(evaluator, search.recipe, self.setup, sides))
 
     def hand_back_so_far(self, record: Record, search: SearchResult) -> None:
-        """What was kept until then, if its outputs were compared."""
+        """Hand back what was kept until then, if its outputs were compared."""
         evaluator, recipe, model = self.evaluator, search.recipe, record.tuning.model
         assert model is not None
         if model.folder or recipe not in evaluator.gates:

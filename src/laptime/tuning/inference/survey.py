@@ -81,7 +81,7 @@ def survey(
         sized = ((each[leads].shape[0] if leads >= 0 else reference.batch, each) for each in every)
         recorded = record_calls(run, ((items, [partial(list, each)]) for items, each in sized), strict=True)
         held = len(recorded.calls)
-        for size in sizes[1:]:  # the first sample cut or repeated, where the model takes that
+        for size in sizes[1:]:  # the first sample cut or repeated, if the model takes that
             with suppress(Exception):
                 inputs = reference.inputs_of(size)
                 recorded.calls.append(RecordedCall(size, inputs, list(reference.run(inputs))))
@@ -189,7 +189,7 @@ class Reference:
 
 
 def facts_of_machine() -> frozenset[str]:
-    """What the machine has for any model."""
+    """Return the machine's facts for any model."""
     facts = {"cpu"} | compilers()
     if {"avx512_bf16", "amx_bf16"} & set(instructions()):
         facts.add("bf16")
@@ -203,12 +203,12 @@ def facts_of_machine() -> frozenset[str]:
 
 
 def compilers() -> set[str]:
-    """`gcc` where there is a C++ compiler."""
+    """`gcc` if there is a C++ compiler."""
     return {"gcc"} if shutil.which("g++") or shutil.which("clang++") else set()
 
 
 def instructions() -> list[str]:
-    """What the CPU has for vectors, widest first."""
+    """List the CPU's vector instructions, widest first."""
     flags = set(
         (system_files.text(Path("/proc/cpuinfo")) or "").partition("\nflags")[2].partition("\n")[0].split()
     )
@@ -223,7 +223,7 @@ def device_of(name: str) -> str:
 
 
 def facts_of_cuda(device: torch.device) -> frozenset[str]:
-    """What a CUDA device has for any model: facts of `tuning.loop_profile.FACT_SENTENCES`."""
+    """Return a CUDA device's facts for any model, of `tuning.loop_profile.FACT_SENTENCES`."""
     import torch
 
     fast = {"bf16", "fp16"} if torch.version.hip else by_capability(torch.cuda.get_device_capability(device))
@@ -236,7 +236,7 @@ _KINDS = {"conv": "_ConvNd", "linear": "Linear", "batchnorm": "_BatchNorm", "att
 def of_torch(target: str, batch: int, sample: Sample | None, device: str = "cpu") -> Reference:
     """The target, loaded.
     batch: items in a call; 0: as the inputs were given. sample: inputs in place of the target's own. device:
-    as `laptime bench` names it; "auto" is a CUDA device where there is one, else the CPU.
+    as `laptime bench` names it; "auto" is a CUDA device if there is one, else the CPU.
     Raises LaptimeError: it cannot be loaded."""
     import torch
 
@@ -326,7 +326,7 @@ def of_file(target: str, batch: int, sample: Sample | None, device: str = "cpu")
 
 
 def _of_weights(module: Any) -> set[str]:
-    """`denormals` where so many weights are below float32's normal range that a call is slow on them."""
+    """`denormals` if so many weights are below float32's normal range that a call is slow on them."""
     floats = [each for each in tensors(module.state_dict()) if each.is_floating_point()]
     elements = sum(each.numel() for each in floats)
     denormal = sum(int(((each != 0) & (each.abs() < SMALLEST_NORMAL)).sum()) for each in floats)

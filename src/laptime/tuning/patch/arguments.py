@@ -40,7 +40,7 @@ ORDER: dict[str, tuple[str, ...]] = {
         "static_graph",
     }.items()
 }
-"""Parameters that may be given by position, by class or method; where nothing is listed only keywords can be
+"""Parameters that may be given by position, by class or method; if nothing is listed only keywords can be
 set. Source: signatures of torch 2.15. A parameter that is keyword-only is not listed."""
 
 
@@ -51,7 +51,7 @@ def order(tree: Tree, call: cst.Call, kind: str, detail: str) -> tuple[str, ...]
 
 
 def find(tree: Tree, call: cst.Call, name: str, parameters: Iterable[str], what: str) -> cst.Arg | None:
-    """The argument of a parameter; None where it is not given by name or place.
+    """The argument of a parameter; None if it is not given by name or place.
     Raises CannotEdit: it may be in `*args`."""
     keywords = [arg for arg in call.args if arg.keyword is not None and arg.keyword.value == name]
     if keywords:

@@ -1,4 +1,4 @@
-"""What a training loop does with its batches."""
+"""The use of batches in a training loop."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ CLASSES = {
     "lightning_trainer": "Trainer",
     "hf_trainer": "Trainer",
 }
-"""The class that is called at a site of a kind, where the site does not say so itself."""
+"""The class that is called at a site of a kind, if the site does not say so itself."""
 METHODS = ("backward", "step", "zero_grad")  # kinds of sites that are calls of a method of this name
 OPTIMIZER = re.compile(
     r"(?i)(adam|sgd|optim|lamb|lion|rmsprop|adagrad|adadelta|adafactor|muon|shampoo|lbfgs)"
@@ -43,7 +43,7 @@ def last_name(call: cst.Call) -> str:
 
 
 def name_of_import(alias: cst.ImportAlias) -> str:
-    """What an import binds: `b` of `import a as b`, `a` of `import a.b`."""
+    """Return the name that an import binds: `b` of `import a as b`, `a` of `import a.b`."""
     return dotted(alias.name).partition(".")[0] if alias.asname is None else dotted(alias.asname.name)
 
 
@@ -148,7 +148,7 @@ def _is(name: str, wanted: str, derived: dict[str, list[str]], deep: int = 8) ->
 def partial_of(tree: Tree, call: cst.Call) -> cst.Call | None:
     """The `partial(...)` that is called here, by its only name or on the spot; None for any other call.
 
-    None, too, where it is given further arguments by position: then those of the call have other places."""
+    None, too, if it is given further arguments by position: then those of the call have other places."""
     made: list[cst.BaseExpression | None] = [call.func]
     if not isinstance(call.func, cst.Call):
         assigns = [each for each in tree.nodes if isinstance(each, cst.Assign | cst.AnnAssign)]

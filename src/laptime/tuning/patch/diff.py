@@ -63,7 +63,7 @@ def _joined(*names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def hunks(old: str, new: str, labels: Labels) -> list[Hunk]:
-    """The differences as hunks with context; two changes are apart where two lines or more lie between."""
+    """The differences as hunks with context; two changes are apart if two lines or more lie between."""
     before, after = lines(old), lines(new)
     groups: list[Hunk] = []
     for tag, a, b, c, d in difflib.SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
@@ -123,7 +123,7 @@ def _range(start: int, end: int) -> str:
 
 
 def _quoted(path: str) -> str:
-    """As git writes a path: quoted where it holds quotes, backslashes or control characters."""
+    """Quote a path as git does if it holds quotes, backslashes or control characters."""
     if not re.search(r'["\\\x00-\x1f\x7f]', path):
         return path
     escaped = path.replace("\\", "\\\\").replace('"', '\\"')
@@ -144,7 +144,7 @@ class DoesNotApply(Exception):
 def patched(diff: str, texts: Mapping[Path, str], root: Path, into: Path) -> dict[str, str]:
     """Copies of files below a folder, at the same relative paths, that `git apply` has made of them.
 
-    `patch` is asked where there is no git; where there is neither, the texts are written as they are.
+    `patch` is asked if there is no git; if there is neither, the texts are written as they are.
 
     texts: what the files have to hold then, by their paths below `root`. Returns path of the copy, by the
     path that it stands in for: what `instrument.program.install` takes, so that `__file__` and imports of the

@@ -1,9 +1,9 @@
-"""What `edit` of an optimization may ask for, and how it is done.
+"""The edits that `edit` of an optimization may ask for, and how they are done.
 
 Sites that a diagnosing trial has found (`loop_profile.Site`) say where things are, so that a change lands at
 the very call that was made.
 
-Every method raises `optimization.CannotEdit`, with the reason, where the source does not allow it: the call
+Every method raises `optimization.CannotEdit`, with the reason, if the source does not allow it: the call
 is inside a library, is made by `*args`, the object has no name there, the file cannot be written. Expressions
 and statements are Python source. Names in braces are filled in from the site: {model}, {optimizer}, {loader},
 {batch}, {device}, {loss}. Asking twice for the same is asking once."""
@@ -62,7 +62,7 @@ class Editor:
                 self._note(place.file, mark, " ".join(values.values()))
 
     def remove_argument(self, kind: str, name: str) -> None:
-        """The call goes without it, where it has it."""
+        """The call goes without it, if it has it."""
         for place in self._places(kind):
             arg = self._argument(place, name)
             if arg is None:
@@ -75,7 +75,7 @@ class Editor:
                 self._note(place.file, mark)
 
     def argument(self, kind: str, name: str) -> str | None:
-        """Source of an argument of the call, None where it is not given."""
+        """Source of an argument of the call, None if it is not given."""
         place = self._places(kind)[0]
         arg = self._argument(place, name)
         if arg is None:
@@ -229,7 +229,7 @@ class Editor:
             self._note(place.file, mark, template)
 
     def _places(self, kind: str) -> list[Place]:
-        """Where a kind was seen. Raises CannotEdit: nowhere, or a part of it cannot be edited."""
+        """Return where a kind was seen. Raises CannotEdit: nowhere, or a part of it cannot be edited."""
         places = self._located.places_of(kind)
         reasons = [why for site, why in self._located.left_out.items() if site.kind == kind]
         if reasons or not places:
@@ -298,7 +298,7 @@ class Editor:
         self._note(file, mark, template)
 
     def _behind_backward(self, place: Place, code: str) -> None:
-        """What belongs between the last backward pass and the step of its optimizer."""
+        """Insert code between the last backward pass and the step of its optimizer."""
         tree, call = place.file.tree, place.call()
         scope = tree.function(call)
 
@@ -336,7 +336,7 @@ class Editor:
             if code and top_level.has(file, code):
                 continue
             if code and (taken := names & top_level.words(before(file))):
-                raise CannotEdit(f"{file.shown} has something else of the name {', '.join(sorted(taken))}")
+                raise CannotEdit(f"{file.shown} has another object named {', '.join(sorted(taken))}")
             top_level.put_imports(file, imports, code)
             if code:
                 apart = code.startswith(("def ", "class ", "async ", "@"))

@@ -39,7 +39,7 @@ class _Positions(MetadataWrapper):
 
 @cache
 def _fields(kind: type[cst.CSTNode]) -> tuple[str, ...]:
-    """Where a kind of node keeps others, white space left out."""
+    """Return where a kind of node keeps others, white space left out."""
     return tuple(field.name for field in fields(kind) if not WHITE.search(field.name))
 
 
@@ -205,7 +205,7 @@ class Tree:
 
 
 class File(Text):
-    """One file of the user's. `why` says why it cannot be edited, "" where it can."""
+    """One file of the user's. `why` says why it cannot be edited, "" if it can."""
 
     def __init__(self, path: Path, shown: str, text: str, why: str = "") -> None:
         super().__init__(text)
@@ -237,7 +237,7 @@ class File(Text):
 
 
 def root_of(main: Path) -> Path:
-    """Of the git repository that the script is in; the current folder; the script's folder."""
+    """Return the root of the script's git repository; else the current folder; else the script's folder."""
     repositories = (folder for folder in main.parents if (folder / ".git").exists())
     here = Path.cwd()
     return next(repositories, here if here in main.parents else main.parent)

@@ -23,7 +23,7 @@ NAMES = ("loss", "step_loss", "batch_loss", "total_loss")
 
 
 class Region(NamedTuple):
-    """What a header goes around: from `first` to `last` of one block. call: where both are the statement that
+    """The code that a header goes around: `first` to `last` of one block. call: both are the statement that
     holds forward and backward."""
 
     first: cst.CSTNode
@@ -73,7 +73,7 @@ def _inside_contexts(sources: LocatedSites, file: File, scope: Scope, region: Re
 
 def _header(sources: LocatedSites, header: str, named: str) -> str:
     """The header with the kind of device: by the script's own name for it, so that the patch is right on
-    another machine, too; else the one that was seen; where none was, the model is asked."""
+    another machine, too; else the one that was seen; if none was, the model is asked."""
     if named:
         return header.replace("{device!r}", f"torch.device({named}).type")
     if sources.device:
@@ -84,7 +84,7 @@ def _header(sources: LocatedSites, header: str, named: str) -> str:
 
 
 def device_named(tree: Tree, scope: Scope, *, before: cst.CSTNode) -> str:
-    """What a function calls the device that it copies to: `device`, `args.device`; "" without a name."""
+    """Return a function's name for the device that it copies to: `device`, `args.device`; "" without one."""
     calls = (call for call in _calls_in(tree, scope) if tree.start(call) < tree.end(before))
     args = (arg for call in calls if last_name(call) == "to" for arg in call.args)
     values = (arg.value for arg in args if arg.keyword is None or arg.keyword.value == "device")
@@ -111,7 +111,7 @@ def _scopes(sources: LocatedSites, place: Place) -> list[tuple[File, Scope, cst.
 
 
 def _region(sources: LocatedSites, file: File, scope: Scope, end: cst.Call) -> Region | None:
-    """The region before a call in a scope; None where the one of an earlier backward pass has covered it.
+    """The region before a call in a scope; None if the one of an earlier backward pass has covered it.
     Raises CannotEdit: there is none, with the reason."""
     tree = file.tree
     where = f"{file.shown}:{tree.lines(end)[0]}"

@@ -32,7 +32,7 @@ class Mend:
     file: str
     line: int
     method: str  # numpy or view
-    # first, end: the part of the line, without its indentation, that was running; the whole where that is not
+    # first, end: the part of the line, without its indentation, that was running; the whole if that is not
     # known
     first: int = 0
     end: int = 0

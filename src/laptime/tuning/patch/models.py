@@ -71,7 +71,7 @@ def _check_rebinding(tree: Tree, anchor: cst.CSTNode, name: str, place: Place) -
     _check_local(tree, function, name, place)
     uses = [node for node in tree.inside(function) if isinstance(node, cst.Name) and node.value == name]
     if not any(tree.start(node) > tree.end(anchor) for node in uses):
-        raise CannotEdit(f"{name} is not used behind {place.where}: who trains it would keep the old one")
+        raise CannotEdit(f"{name} is not used behind {place.where}: its training would keep the old one")
 
 
 def _check_local(tree: Tree, function: Function | None, name: str, place: Place) -> None:
@@ -103,7 +103,7 @@ def _before_loop(sources: LocatedSites, place: Place, statement: str) -> Mark | 
     if not loops and name.startswith("self."):
         loops = _loops_of_fetch(sources, place)
     if not loops:
-        raise CannotEdit(f"{name} has no name where its optimizer is made, and {place.where} is in no loop")
+        raise CannotEdit(f"{name} has no name when its optimizer is made, and {place.where} is in no loop")
     function = tree.function(loops[-1])
     once = function is None or len(loops) > 1
     code = statement
@@ -118,7 +118,7 @@ def _before_loop(sources: LocatedSites, place: Place, statement: str) -> Mark | 
 
 
 def _loops_of_fetch(sources: LocatedSites, place: Place) -> list[cst.For | cst.While]:
-    """The loops around the fetch, where it is in a method of the class whose method calls the model."""
+    """The loops around the fetch, if it is in a method of the class whose method calls the model."""
     owner = place.site.function.rpartition(".")[0]
     for fetch in sources.places_of("fetch", file=place.file):
         if owner and fetch.site.function.rpartition(".")[0] == owner:
@@ -141,7 +141,7 @@ def after_optimizer(place: Place, statement: str) -> Mark | None:
 
 
 def _name_of(tree: Tree, call: cst.Call) -> str:
-    """What the result of a call is bound to; "" where it is used at once."""
+    """Return the name that the result of a call is bound to; "" if it is used at once."""
     small = tree.small(call)
     if isinstance(small, cst.AnnAssign) and small.value is call:
         return tree.source(small.target)

@@ -42,7 +42,7 @@ class Place:
         return f"{self.file.shown}:{self.site.line}"
 
     def node(self) -> cst.CSTNode:
-        """What stands there now. Raises CannotEdit: an earlier change has replaced it."""
+        """Return the node that stands there now. Raises CannotEdit: an earlier change has replaced it."""
         tree = self.file.tree
         for node in (node for node in tree.nodes if isinstance(node, NODES[self.what])):
             if (tree.paren(node) if isinstance(node, cst.Call) else tree.start(node)) == self.mark.offset:
@@ -61,11 +61,11 @@ class LocatedSites:
     """Sites and the files that they lie in.
 
     Attributes:
-        main: the script; None where it is a module found by its name.
+        main: the script; None if it is a module found by its name.
         root: folder that the diff's paths are relative to: of the git repository, else the current one where
             the script lies in it, else the script's.
         sites: as they were given. places: those in the user's files, one a place of the source.
-        device: kind of the device that the model is on: cpu, cuda; "" where it was not said.
+        device: kind of the device that the model is on: cpu, cuda; "" if it was not said.
         left_out: by site, why what happens there cannot be edited.
     """
 
@@ -91,7 +91,7 @@ class LocatedSites:
 
     @property
     def called_model(self) -> str:
-        """What the first model is called as where its forward is called; "" where it has no name there."""
+        """Return the name of the first model where its forward is called; "" if it has no name there."""
         named = (site.expression for site in self.sites if site.kind == "forward" and site.expression)
         return next(named, "")
 
@@ -159,12 +159,12 @@ NOUNS = {
 
 
 def noun(kind: str) -> str:
-    """What a kind of site is called in a sentence."""
+    """Return the noun for a kind of site."""
     return NOUNS.get(kind, kind)
 
 
 def _library(file: File, site: Site) -> str:
-    """Why a site in a library, or in a file that cannot be written, is left alone."""
+    """Say why a site in a library, or in a file that cannot be written, is left alone."""
     for part in ("site-packages", "dist-packages"):
         if part in file.path.parts:
             inside = "/".join(file.path.parts[file.path.parts.index(part) + 1 :])
@@ -174,7 +174,7 @@ def _library(file: File, site: Site) -> str:
 
 
 def _nothing(tree: Tree, site: Site, shown: str) -> str:
-    """Why there is no call of the kind at a site."""
+    """Say why there is no call of the kind at a site."""
     where = f"{shown}:{site.line}"
     lines = tree.text.splitlines()
     text = first_line(lines[site.line - 1]) if 0 < site.line <= len(lines) else ""

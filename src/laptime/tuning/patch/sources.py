@@ -39,7 +39,7 @@ class Sources(LocatedSites):
 
     def apply(self, change: Change, comment: str = "") -> list[str]:
         """Edit the files as a change's `edit` says, or leave all as they are. Returns paths of the files that
-        were changed; none where the source is so already.
+        were changed; none if the source is so already.
         Raises CannotEdit: the source does not allow it; UsageError: there is no such optimization."""
         if change in self.applied:
             return []
@@ -82,7 +82,7 @@ class Sources(LocatedSites):
         return diff.patched(self.diff(), texts, self.root, into)
 
     def _settle(self, before: dict[Path, str], label: str, name: str) -> list[str]:
-        """What an edit has left must be Python; its lines are the change's."""
+        """Check that the edited sources are Python, and attribute their new lines to the change."""
         touched = []
         for path, file in self.files.items():
             old = before.get(path, file.original)
@@ -92,7 +92,7 @@ class Sources(LocatedSites):
                 if path.suffix == ".py":
                     compile(file.text.removeprefix(BOM), file.shown, "exec", dont_inherit=True)
             except (SyntaxError, ValueError) as error:
-                raise CannotEdit(f"{file.shown} would be no Python with {label}: {error}") from error
+                raise CannotEdit(f"{file.shown} would not be valid Python with {label}: {error}") from error
             touched.append((file, diff.relabel(old, file.text, file.labels, name)))
         for file, labels in touched:
             file.labels = labels

@@ -54,7 +54,7 @@ def is_present(tree: Tree, block: Iterable[cst.CSTNode], code: str) -> bool:
 
 
 def after(file: File, node: cst.CSTNode, code: str) -> Mark | None:
-    """Code behind the statement of a node; None where it stands there already."""
+    """Code behind the statement of a node; None if it stands there already."""
     tree = file.tree
     small, statement = tree.small(node), tree.statement(node)
     line = None if small is None else tree.parent(small)
@@ -103,7 +103,7 @@ def move_out(file: File, expression: cst.BaseExpression, name: str, lead: str, t
 
 
 def before(file: File, statement: cst.CSTNode, code: str) -> Mark | None:
-    """Code on lines of its own above a statement; None where it stands in the block already."""
+    """Code on lines of its own above a statement; None if it stands in the block already."""
     tree = file.tree
     if is_present(tree, tree.block(statement), code):
         return None
@@ -157,7 +157,7 @@ def wrap(file: File, first: cst.CSTNode, last: cst.CSTNode, header: str) -> Mark
 
 
 def bound(tree: Tree, node: cst.CSTNode) -> set[str]:
-    """What the simple statement of a node binds: names, attributes, elements, as they are written."""
+    """Return the names, attributes and elements that a node's simple statement binds, as they are written."""
     small = tree.small(node)
     targets = [small.target] if isinstance(small, cst.AnnAssign) else list[cst.BaseExpression]()
     targets += [part.target for part in small.targets] if isinstance(small, cst.Assign) else []

@@ -17,7 +17,7 @@ def flat(source: str) -> str:
 
 
 def first_line(source: str) -> str:
-    """What a message shows of source: its first line, 60 characters at most."""
+    """Shorten source for a message: its first line, 60 characters at most."""
     line = source.strip().split("\n")[0].strip()
     return line if len(line) <= 60 else line[:57] + "..."
 
@@ -58,7 +58,7 @@ class Text:
         return self.text, [(mark, mark.offset) for mark in self._marks], list(self.added)
 
     def restore(self, state: tuple[str, list[tuple[Mark, int]], list[Added]]) -> None:
-        """As it was at the snapshot; marks that were made since are forgotten."""
+        """Restore the text of the snapshot; marks that were made since are forgotten."""
         self.text, marks, self.added = state[0], state[1], list(state[2])
         for mark, offset in marks:
             mark.offset = offset
@@ -121,7 +121,7 @@ class Text:
             mark.offset = to + place
 
     def line_start(self, offset: int) -> int:
-        """Where the line of an offset begins."""
+        """Return where the line of an offset begins."""
         return max(self.text.rfind("\n", 0, offset), self.text.rfind("\r", 0, offset)) + 1
 
     def next_line(self, offset: int) -> int:

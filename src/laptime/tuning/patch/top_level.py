@@ -47,15 +47,15 @@ def has(file: File, code: str) -> bool:
 
 
 def refuse_taken(file: File, names: set[str], *, imports: bool = False) -> None:
-    """Raise CannotEdit where a file binds one of these names, in whatever scope. imports: an import of this
+    """Raise CannotEdit if a file binds one of these names, in whatever scope. imports: an import of this
     very name binds what is wanted."""
     tree = ast.parse(file.text.removeprefix(BOM))
-    # `torch = None` where torch cannot be imported: then nothing runs.
+    # `torch = None` if torch cannot be imported: then nothing runs.
     handlers = [each for attempt in tree.body if isinstance(attempt, ast.Try) for each in attempt.handlers]
     fallbacks = {id(node) for handler in handlers for node in ast.walk(handler)}
     bound = {_bound(node, imports=imports) for node in ast.walk(tree) if id(node) not in fallbacks}
     if taken := names & bound:
-        raise CannotEdit(f"{file.shown} has something else of the name {', '.join(sorted(taken))}")
+        raise CannotEdit(f"{file.shown} has another object named {', '.join(sorted(taken))}")
 
 
 def _bound(node: ast.AST, *, imports: bool) -> str:
@@ -136,5 +136,5 @@ def _is_docstring(statement: cst.CSTNode) -> bool:
 
 
 def _empty_lines(lines: list[str]) -> int:
-    """How many of these lines are empty before the first that is not."""
+    """Return how many of these lines are empty before the first that is not."""
     return next((number for number, line in enumerate(lines) if line.strip()), len(lines))

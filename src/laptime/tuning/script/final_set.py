@@ -55,7 +55,7 @@ def cost(start: float, step: float) -> float:
 def final_cost(
     accounting: TrialAccounting, script: LoopProfile, *, step: float, changes: Iterable[str] = ()
 ) -> FinalCost:
-    """What follows the search if it ended now: with the gate of one more change. accounting: of the session.
+    """Return the cost after a search that ends now, with one more change in the gate. accounting: session's.
     script: the loop profile of the script as it is. step: the final set's seconds a step. changes: labels of
     the final set."""
     start, pace = accounting.first_step or START, accounting.pace  # these are fresh interpreters
@@ -100,7 +100,7 @@ def same_losses(pairs: list[TrialPair], recipe: list[TimedTrial]) -> bool | None
 
 
 def contradicted(pair: TrialPair, recipe: TimedTrial) -> list[str]:
-    """What the recipe makes of a step at run time and the patch does not, in words."""
+    """Return the effects on a step that the recipe has at run time and the patch does not, in words."""
     before, patched, raced = (set(side.result.effects) for side in (pair.baseline, pair.final, recipe))
     missing = (raced ^ before) & (raced ^ patched) if before and patched and raced else set()
     return [FACT_SENTENCES[fact][fact not in patched] for fact in sorted(missing) if fact in FACT_SENTENCES]
@@ -167,7 +167,7 @@ class PatchWriter:
             self._record.set(recipe_path=from_here(path))
 
     def _is_written(self, path: Path, content: bytes) -> bool:
-        """Write a file; where that fails, the record says so."""
+        """Write a file; if that fails, the record says so."""
         try:
             write_whole(path, content)
         except OSError as error:
@@ -269,7 +269,7 @@ RUN = "suggested, not applied: it was run and has the losses of the script; see 
 def suggestions(
     evaluator: TrialEvaluator, loop_profile: LoopProfile, *, end: float = math.inf
 ) -> tuple[list[Rung], str]:
-    """What can be suggested and what cannot, as rungs; the diff of what can. end: second of the session after
+    """Return what can be suggested and what cannot, as rungs, and the diff. end: second of the session after
     which nothing is run, and so nothing suggested."""
     rungs: list[Rung] = []
     shown: list[Change] = []
@@ -286,7 +286,7 @@ def suggestions(
 
 
 def planned(evaluator: TrialEvaluator, loop_profile: LoopProfile) -> list[Rung]:
-    """What would be run and then suggested, as rungs of a dry run."""
+    """Return what would be run and then suggested, as rungs of a dry run."""
     reason = "would be run, and shown as a diff if the losses stay the same"
     rungs = (_rung(change, loop_profile) for change in suggested(loop_profile, evaluator.choice))
     return [structs.replace(rung, verdict="suggested", reason=reason) for rung in rungs]
@@ -301,7 +301,7 @@ def _rung(change: Change, loop_profile: LoopProfile) -> Rung:
 def _tried(
     evaluator: TrialEvaluator, loop_profile: LoopProfile, changes: list[Change], end: float
 ) -> tuple[str, str]:
-    """Why these changes of the source cannot be shown, "" where they can; and their diff."""
+    """Return why these changes of the source cannot be shown, "" if they can; and their diff."""
     runner = evaluator.runner
     sources = Sources(loop_profile.sites + loop_profile.syncs, main_file(evaluator), loop_profile.device)
     try:

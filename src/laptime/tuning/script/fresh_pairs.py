@@ -108,7 +108,7 @@ class TrialSide:
 
 
 def why_apart(runner: TrialRunner) -> str:
-    """Why the sides of a pair run one after the other; "" if they can take turns."""
+    """Say why the sides of a pair run one after the other; "" if they can take turns."""
     if runner.program.subject.source == IN_MEMORY:
         return "the problem is in memory, once"
     world = runner.newest.world

@@ -1,6 +1,6 @@
 """Gates of one script: the numerics of the script with a recipe against those of the script as it is.
 
-That one is run twice, and in double precision or with rounded activations where the class of the recipe asks
+That one is run twice, and in double precision or with rounded activations if the class of the recipe asks
 for it. Every run of the script as it is happens once a session, when it is first needed."""
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class GateRunner:
         judged = partial(self._judged, recipe, classes, reference, None if is_precise else half)
         gate = judged()
         if gate.word == "failed" and any(optimization.load(name).compiles for name in recipe.names):
-            # Compiled code draws other random numbers: asked with those of eager code where it can matter.
+            # Compiled code draws other random numbers: asked with those of eager code if it can matter.
             gate = judged(eager_draws=True)
         return gate
 
@@ -83,12 +83,12 @@ class GateRunner:
         judged = partial(judge, classes, comparison, samples=samples, needs_samples=is_of_data)
         gate = judged(rounded=rounded)
         if gate.word != "passed":
-            # How the script differs from itself only ever grants something: run where that can matter.
+            # How the script differs from itself only ever grants something: run if that can matter.
             samples_again = self._repeated_samples if is_of_data else None
             judged = partial(judged, again=self._repeated, samples_again=samples_again)
             gate = judged(rounded=rounded)
         if gate.word == "failed" and half is not None:
-            # Draws of their own, run only where they can matter: one of them may have spared this tensor.
+            # Draws of their own, run only if they can matter: one of them may have spared this tensor.
             gate = judged(rounded=self._roundings(half, DRAWS))
         for draws in (1, DRAWS):
             if gate.word == "failed" and gate.numerics == "reassociated":
@@ -105,14 +105,14 @@ class GateRunner:
 
     @cached_property
     def _double(self) -> str | None:
-        """The file of its numerics in double precision; None where it does not run so."""
+        """The file of its numerics in double precision; None if it does not run so."""
         with suppress(TrialFailed):
             self._capture(Recipe(), write=self._file("double"), double=True)
             return self._file("double") if Path(self._file("double")).is_file() else None
         return None
 
     def _roundings(self, rounding: Rounding | None, draws: int) -> tuple[NumericsComparison, ...]:
-        """The effect of rounded activations alone, a draw each; empty where it does not run so."""
+        """The effect of rounded activations alone, a draw each; empty if it does not run so."""
         keys = [(rounding, draw) for draw in range(draws)] if rounding else []
         for key in (key for key in keys if key not in self._rounded):
             self._rounded[key] = None
@@ -124,7 +124,7 @@ class GateRunner:
     # The loader alone.
 
     def _samples(self, recipe: Recipe) -> NumericsComparison | None:
-        """With the recipe, against the script's own."""
+        """Compare samples with the recipe to the script's own."""
         base = self._file("samples")
         if not Path(base).is_file():
             self._run(Recipe(), CapturePlan(write=base, samples=self._batches))

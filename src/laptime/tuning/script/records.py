@@ -1,4 +1,4 @@
-"""What a script's session records: diagnoses and rungs; what earlier sessions on this machine recorded."""
+"""The records of a script's session: diagnoses and rungs; those of earlier sessions on this machine."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def diagnosis(recipe: Recipe, loop_profile: LoopProfile, choice: Choice | None =
 
 
 def bound_by(loop_profile: LoopProfile) -> str:
-    """What bounds the step, in words."""
+    """Name the bound of the step, in words."""
     bound, step = loop_profile.bound, loop_profile.step
     share = loop_profile.bottlenecks[bound] / step if step else 0.0
     return f"{share:.0%} of a step of {show(step, 's')} is {_BOTTLENECKS[bound]}"
@@ -134,6 +134,6 @@ def ladders(
 
 
 def _machine(environment: Environment) -> tuple[object, ...]:
-    """What tells machines apart: name, processors, and the models of the devices."""
+    """Return the facts that distinguish machines: name, processors, and the models of the devices."""
     devices = sorted({device.model for device in environment.devices})
     return environment.machine, environment.cpu, environment.usable_cpus, devices

@@ -1,4 +1,4 @@
-"""What `laptime tune script` can be asked: the program, the budget, and what may be tried."""
+"""The request of `laptime tune script`: the program, the budget, and what may be tried."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LIMIT_SHARE = 0.4
 
 @dataclass(frozen=True, kw_only=True)
 class TuneRequest:
-    """What `laptime tune script` can be asked."""
+    """The request of `laptime tune script`."""
 
     # program, arguments, module, python: as for `profile`
     program: str

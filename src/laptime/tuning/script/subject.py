@@ -222,7 +222,7 @@ class ScriptSubject(Subject):
         return numerics_of(recipe, profile) if profile else "exact"
 
     def written(self, record: Record, search: SearchResult) -> None:
-        """The patch; it stands for the recipe where it has every change."""
+        """The patch; it stands for the recipe if it has every change."""
         if not self._is_in_memory:
             record.say("writing the patch")
             self._write(record, search)
@@ -273,7 +273,7 @@ class ScriptSubject(Subject):
         self._patch.write_recipe()
 
     def finish(self, record: Record, search: SearchResult) -> None:
-        """What is only suggested is run, too, before it is shown: with the time that is left."""
+        """Run suggestions, too, before they are shown: with the time that is left."""
         record.say("running what is only suggested")
         self._suggested, diff = final_set.suggestions(self.evaluator, search.before, end=self.request.budget)
         record.set_part("patch", suggestions=diff)

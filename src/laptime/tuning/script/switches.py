@@ -45,7 +45,7 @@ class Switch:
     form: str = "value"  # how a value is given: behind the name ("value"), behind "=", or not at all ("flag")
     default: Any = None  # what it is where it is not given; `...` for what is computed
     choices: tuple[Any, ...] = ()  # values that it takes
-    meaning: str = ""  # the name by which it is known where its own does not tell it
+    meaning: str = ""  # the name by which it is known if its own does not say it
     dest: str = ""  # that of its value
 
     @property
@@ -60,7 +60,7 @@ class Switch:
         return [f"{self.name}={value}"] if self.form == "=" else [self.name, value]
 
     def value_for(self, own: Optimization, options: dict[str, Any]) -> str | None:
-        """The value that means a change; None where none does, or it has that one already."""
+        """The value that means a change; None if none does, or it has that one already."""
         if "value" in options:
             is_number = isinstance(self.default, int) and self.default is not True
             value = str(options["value"])
@@ -86,7 +86,7 @@ class Switch:
 
 
 def arguments_of(change: Change, switches: Iterable[Switch]) -> list[str]:
-    """The words that make the script do this change itself; none where no switch means it."""
+    """The words that make the script do this change itself; none if no switch means it."""
     own, known = optimization.load(change.name), list(switches)
     if not own.switch or set(change.options) - {"value"}:
         return []
@@ -105,7 +105,7 @@ def arguments_of(change: Change, switches: Iterable[Switch]) -> list[str]:
 
 def read(main: str, folders: Iterable[Path] = (), given: Iterable[str] = ()) -> list[Switch]:
     """Switches of a script and of the user's modules that it imports, the script's own first. main: path of
-    the script, "" where it is not known. folders: where its modules are looked for, beside its own folder.
+    the script, "" if it is not known. folders: where its modules are looked for, beside its own folder.
     given: words of its command line."""
     found: dict[str, Switch] = {}
     uses: dict[str, str] = {}
@@ -250,7 +250,7 @@ def _keys(path: Path) -> Iterator[Switch]:
 
 
 def _text(path: Path) -> str:
-    """Of a configuration file; "" where there is none."""
+    """Return the text of a configuration file; "" if there is none."""
     try:
         return path.read_bytes().decode() if path.stat().st_size <= LONGEST_FILE else ""
     except (OSError, UnicodeDecodeError):
@@ -258,7 +258,7 @@ def _text(path: Path) -> str:
 
 
 def _values(text: str) -> dict[str, tuple[Any, Any]]:
-    """Values of YAML or JSON by their dotted keys, each with its node; {} where it is neither."""
+    """Values of YAML or JSON by their dotted keys, each with its node; {} if it is neither."""
     import yaml
 
     found: dict[str, tuple[Any, Any]] = {}
@@ -318,7 +318,7 @@ def set_in_files(words: Iterable[str], folder: Path) -> dict[str, str]:
 
 
 def _as_set(source: str, key: str, value: str) -> tuple[int, int, str]:
-    """Where a value of a file stands, and what is to stand there. Raises CannotEdit: it has none."""
+    """Return where a value of a file stands, and what is to stand there. Raises CannotEdit: it has none."""
     values = _values(source)
     if key not in values:
         raise CannotEdit(f"there is no value {key}")
@@ -329,7 +329,7 @@ def _as_set(source: str, key: str, value: str) -> tuple[int, int, str]:
 
 
 def _literal(node: ast.expr | None) -> Any:
-    """The value of a literal; `...` for what is computed, None where nothing is."""
+    """The value of a literal; `...` for what is computed, None if nothing is."""
     if node is None:
         return None
     try:

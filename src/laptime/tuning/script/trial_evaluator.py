@@ -174,7 +174,7 @@ class TrialEvaluator:
     def race(self, incumbent: Recipe, candidate: Recipe, *, fresh: bool = False) -> Generator[Round]:
         """Rounds in one process if every difference can be switched there, else in alternating fresh ones.
 
-        A line of the script that crashes is mended, where that is known; else the changes are left to the
+        A line of the script that crashes is mended, if that is known; else the changes are left to the
         script's own switches, if it has any.
 
         Raises TrialFailed: the candidate does not run."""

@@ -35,7 +35,7 @@ LONGEST_START = 120.0  # seconds that importing may take
 ANSWER = 10.0  # seconds that a fork may take
 _Document = TypeVar("_Document")
 MODULE = "laptime.tuning.trial"  # runs the script
-LOOK = 0.02  # seconds between two looks for new blocks, on systems that do not tell of them
+LOOK = 0.02  # seconds between two looks for new blocks, on systems that do not say of them
 GRACE = 10.0  # seconds that a script gets to end by itself
 LONGEST_SOCKET, SOCKET = 100, 35
 """Bytes of a UNIX socket's path (104 to 108, unix(7)), and what multiprocessing adds to the folder."""
@@ -78,11 +78,11 @@ class RunningTrial(ABC):
 
     @abstractmethod
     def finished(self) -> TrialResult:
-        """Its own account; it is stopped where it still runs."""
+        """Return its own result; it is stopped if it still runs."""
 
     def last_words(self) -> str:
-        """How it ended, where it left no account."""
-        return "it ended without an account"
+        """Say how it ended, where it left no account."""
+        return "it ended without a result"
 
     def wait(self) -> None:
         """Until it has ended, or its timeout has passed."""
@@ -152,7 +152,7 @@ class Running(RunningTrial):
         return result or TrialResult(ended="died", status=self.status or 0, error=self.last_words())
 
     def last_words(self) -> str:
-        """How the process ended: its signal, or its status and the last line of its output."""
+        """Say how the process ended: its signal, or its status and the last line of its output."""
         return LastWords(self.status or 0, tail(self.folder / "output")).sentence
 
 
@@ -201,7 +201,7 @@ def prepare(
 def _temporary(folder: Path) -> dict[str, str]:
     """Where temporary files of a session's trials go: what killed workers and launchers leave goes with it.
 
-    Paths of sockets are short by definition: where one would not fit, they stay in the usual place. So does
+    Paths of sockets are short by definition: if one would not fit, they stay in the usual place. So does
     what torch.compile keeps for all programs of this user, headers that take half a minute to precompile."""
     place = (folder.parent / "tmp").absolute()
     if len(str(place)) + SOCKET > LONGEST_SOCKET:
@@ -242,7 +242,7 @@ class PreparedInterpreter:
         return ForkedProcess(self._awaited("pid", ANSWER), self)
 
     def status(self, pid: int, wait: float) -> int | None:
-        """The exit status of a trial; None where it has not ended within so many seconds."""
+        """The exit status of a trial; None if it has not ended within so many seconds."""
         until = time.monotonic() + wait
         while pid not in self._statuses:
             try:

@@ -77,7 +77,7 @@ class TimedTrial:
 
     @property
     def seconds(self) -> list[float]:
-        """Of all timed steps."""
+        """The seconds of all timed steps."""
         return [seconds for block in self.blocks for seconds in block.seconds]
 
     @property
@@ -87,7 +87,7 @@ class TimedTrial:
 
     @property
     def losses(self) -> list[float]:
-        """Of all timed steps."""
+        """The losses of all timed steps."""
         return [loss for block in self.blocks for loss in block.losses]
 
 
@@ -106,7 +106,7 @@ class TrialPair:
 
     @property
     def memory(self) -> float | None:
-        """Peak, final over baseline; None where one is unknown."""
+        """Peak, final over baseline; None if one is unknown."""
         baseline, final = self.baseline.result.peak, self.final.result.peak
         return final / baseline if baseline and final else None
 
@@ -168,7 +168,7 @@ class TrialRunner:
         return time.monotonic() - self._began
 
     def obstacle(self, candidate: Candidate) -> str:
-        """Why no trial can apply a candidate, "" where one can."""
+        """Say why no trial can apply a candidate, "" if one can."""
         return ""
 
     def block_steps(self, step: float) -> int:
@@ -275,7 +275,7 @@ class TrialRunner:
         return result
 
     def failure(self, result: TrialResult, running: RunningTrial) -> TrialFailed:
-        """Why a trial gave nothing."""
+        """Return why a trial gave nothing."""
         if running.hung and self.elapsed() >= self.ends:
             return TrialFailed("budget", "budget: the session's time was up before it had ended")
         if running.hung and self.elapsed() >= self.race_until:

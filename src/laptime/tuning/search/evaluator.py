@@ -16,7 +16,7 @@ from laptime.tuning.time_accounting import TimeAccounting
 
 
 class TrialFailed(Exception):
-    """A recipe crashed, hung, ran out of memory, recompiled for ever or could not be applied."""
+    """A recipe crashed, hung, ran out of memory, recompiled forever or could not be applied."""
 
     def __init__(self, kind: str, why: str) -> None:
         super().__init__(why)
@@ -29,7 +29,7 @@ class Round:
     """One paired round: both recipes ran side by side in time."""
 
     ratio: float  # time per sample of the candidate over that of the incumbent (below 1 is faster)
-    memory: float | None = None  # the same of their peaks; None where unknown
+    memory: float | None = None  # the same of their peaks; None if unknown
     # number of the pair of fresh processes it comes from; rounds of one process are less independent
     process: int = 0
 
@@ -57,7 +57,7 @@ class Candidate:
 
 @dataclass(frozen=True)
 class CandidateSet:
-    """What the catalogue has for a loop profile."""
+    """The catalogue's candidates for a loop profile."""
 
     usable: tuple[Candidate, ...] = ()  # in no order
     ruled_out: dict[str, str] = field(default_factory=dict)  # names with the reason why they are not tried
@@ -77,7 +77,7 @@ class Evaluator(Protocol):
         """The loop under this recipe. Raises TrialFailed: it does not run."""
 
     def candidates(self, loop_profile: LoopProfile, recipe: Recipe) -> CandidateSet:
-        """What could be tried on top of a recipe.
+        """Return the candidates on top of a recipe.
 
         A change of the recipe that has other options is a candidate, too, with its bound under this recipe:
         when the bottleneck has moved, the options beside the present one get another chance."""

@@ -106,7 +106,7 @@ def _result(state: SearchState, *, is_complete: bool, why_ended: str = "") -> Se
     names = {rung.name for rung in state.rungs}
     broken = sum(rung.verdict == "failed" for rung in state.rungs)
     is_tried = not state.rungs or any(rung.verdict != "not tried" for rung in state.rungs)
-    all_that = "all that may help here was tried" if is_tried else "nothing was tried: each change says why"
+    all_that = "all that may help was tried" if is_tried else "nothing was tried: each change says why"
     return SearchResult(
         recipe=state.recipe,
         ladder=state.rungs,
@@ -156,7 +156,7 @@ def _affordable(state: SearchState, candidate: Candidate) -> tuple[int, ...]:
 
 
 def _detectable(state: SearchState, candidate: Candidate | None = None) -> float:
-    """Smallest share that a usual race shows; of a candidate a longer one, where there is time for it."""
+    """Smallest share that a usual race shows; of a candidate a longer one, if there is time for it."""
     looks = state.settings.looks or LONGEST
     if candidate is not None:
         looks = max(looks, _affordable(state, candidate), key=lambda one: one[-1])
@@ -200,7 +200,7 @@ def _first(state: SearchState, candidate: Candidate) -> float:
 
 
 def _obstacle(state: SearchState, candidate: Candidate) -> str:
-    """Why it is not raced now; "" when nothing stands against it."""
+    """Say why it is not raced now; "" when nothing stands against it."""
     if not _open(state, candidate):
         return "was tried"
     lacking = ranking.missing(candidate, state.adopted, state.loop_profile, state.script)
@@ -236,7 +236,7 @@ def _open(state: SearchState, candidate: Candidate) -> bool:
 
 
 def _climb(state: SearchState, candidate: Candidate) -> None:
-    """Race a candidate and, where it has a space, the options beside it; then look where time goes now."""
+    """Race a candidate and, if it has a space, the options beside it; then look where time goes now."""
     before = state.recipe
     left = candidate.bound  # what the options before have not saved of it
     climb = Climb(ranking.line(candidate), candidate.change, state.settings.climb)
@@ -276,7 +276,7 @@ def _report_untried(state: SearchState) -> tuple[str, float]:
 
 
 def _no_time_left(state: SearchState, shortest: float) -> str:
-    """Why there was no time for a race, with what the shortest would have taken and what was left."""
+    """Say why there was no time for a race, with what the shortest would have taken and what was left."""
     budget = state.settings.budget
     left = max(0.0, min(budget, state.try_until) - state.evaluator.elapsed())
     kept_back = min(budget, max(0.0, budget - state.leave_until))
@@ -293,7 +293,7 @@ def _not_tried(state: SearchState, candidate: Candidate, why: str) -> None:
 def planned(
     evaluator: Evaluator, loop_profile: LoopProfile, settings: SearchSettings | None = None
 ) -> list[tuple[Candidate, float]]:
-    """What would be tried on the script as it is, and about how many seconds each takes; nothing is run.
+    """Return what would be tried on the script as it is, and about how many seconds each takes; run nothing.
 
     A line of options counts as two races. Changes whose gain the machine could not show are left out; those
     that the budget does not reach come last."""

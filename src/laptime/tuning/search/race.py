@@ -29,7 +29,7 @@ from laptime.tuning.search.evaluator import Candidate, Round
 
 LOOKS = (4, 6, 9, 12)
 LONGEST = (4, 6, 9, 12, 18)
-"""The usual looks where there is time; twice as many rounds are taken on a loud machine."""
+"""The usual looks if there is time; twice as many rounds are taken on a noisy machine."""
 FAST_ALPHA = 0.05
 """One-sided chance of error of a race in fast mode; the margin and leave-one-out come on top of it."""
 CERTIFIED_ALPHA = 0.05  # one-sided chance of error of a whole session with --certify
@@ -41,7 +41,7 @@ ENORMOUS = math.log(1.5)
 BEYOND_NOISE = 3.0  # both short cuts also ask for this many standard deviations of a round, in every round
 LOUD = 0.06  # standard deviation of a round from which two dozen rounds are needed to see a few percent
 PEAK_NOISE = 0.005  # standard deviation of the ratio of two peaks, which hardly scatter
-UNUSABLE = 3  # rounds without a value (a peak that nobody knows) after which a race ends
+UNUSABLE = 3  # rounds without a value (a peak that is unknown) after which a race ends
 HOPE = 1.25  # standard errors by which a race may still improve; with less hope of a word it is given up
 
 
@@ -77,7 +77,7 @@ class RaceResult:
     rounds: int  # how many
     ratios: list[float]  # time, candidate over incumbent, one a round
     reason: str  # why it ended so, with its numbers
-    memory: float | None = None  # ratio of peaks, candidate over incumbent; None where unknown
+    memory: float | None = None  # ratio of peaks, candidate over incumbent; None if unknown
     effect: Effect | None = None  # log ratio of what the goal looks at
     out_of_time: bool = False  # it ended before a look could decide it: no time, or no more rounds
 
@@ -113,7 +113,7 @@ def race(rounds: Iterator[Round], terms: RaceTerms) -> RaceResult:
 
 
 def _value(one: Round, goal: str) -> float | None:
-    """Log ratio that the goal looks at; None where this round has none."""
+    """Log ratio that the goal looks at; None if this round has none."""
     ratio = one.memory if goal == "memory" else one.ratio
     return math.log(ratio) if ratio is not None and ratio > 0 and math.isfinite(ratio) else None
 
@@ -171,7 +171,7 @@ def word(measured: Effect, terms: RaceTerms) -> RungWord:
 
 
 def _hopeless(measured: Effect, terms: RaceTerms) -> str:
-    """Why more rounds cannot help; "" when they can."""
+    """Say why more rounds cannot help; "" when they can."""
     edge = math.log1p(terms.margin)
     if measured.lower(0.05) > -edge:
         return f"a gain of {terms.margin:.0%} is outside its interval"
@@ -200,7 +200,7 @@ def _result(
 def looks_for(
     cost: float, start: float, seconds: float, *, noise: float = 0.0, certify: bool = False
 ) -> tuple[int, ...]:
-    """How often to look when a candidate may take so many seconds on the average.
+    """Return how often to look when a candidate may take so many seconds on the average.
     cost: seconds of a round. start: seconds before the first. seconds: for one candidate. Most races end at
     an early look, so the longest one may take twice as much. noise: standard deviation of a round; certify: a
     smaller chance of error. Both take more rounds."""

@@ -58,7 +58,7 @@ def is_concurrent(loop_profile: LoopProfile) -> bool:
 def has_one_bottleneck(loop_profile: LoopProfile) -> bool:
     """Whether all but one part of a step (compute counts as one) are too small for the bottleneck to move.
 
-    Never where parts run beside each other: what is hidden now can come out."""
+    Never if parts run beside each other: what is hidden now can come out."""
     if is_concurrent(loop_profile):
         return False
     shares = loop_profile.bottlenecks.values()

@@ -26,15 +26,13 @@ _REFUSED = ("failed", "undecided")
 
 @dataclass(frozen=True)
 class EarlierEffect:
-    """What sessions say together of one change."""
+    """The joint result of earlier sessions for one change."""
 
     # Negative: it goes first; -1/k was the k-th that won, as some win only on top of others. 0: its bound
     # decides. 1: it goes last.
     order: float
-    saved: (
-        float  # share of a step that it is expected to save, shrunk; 0 where it is not expected to save any
-    )
-    sentence: str = ""  # why it goes first or last; "" where it does neither
+    saved: float  # share of a step that it is expected to save, shrunk; 0 if it is not expected to save any
+    sentence: str = ""  # why it goes first or last; "" if it does neither
 
     def applied(self, candidate: Candidate, step: float) -> Candidate:
         """The candidate with its place in the order. step: seconds of a step now; the bound stays what the
@@ -48,7 +46,7 @@ class EarlierEffect:
 
 
 def effects(sessions: Iterable[tuple[str, Iterable[Rung]]]) -> dict[str, EarlierEffect]:
-    """What is known of each change, by its name. sessions: id of the run and ladder of each, the newest
+    """Return the known effect of each change by name. sessions: id of the run and ladder of each, the newest
     first."""
     by_name: dict[str, list[tuple[str, Rung]]] = {}
     order: dict[str, float] = {}

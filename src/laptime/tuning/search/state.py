@@ -62,7 +62,7 @@ class PastRace:
 
 @dataclass
 class SearchState:
-    """What a search knows while it runs. For the listeners see `ladder.search`."""
+    """The state of a search while it runs. For the listeners see `ladder.search`."""
 
     evaluator: Evaluator
     settings: SearchSettings
@@ -149,7 +149,7 @@ class SearchState:
         return self.leave_until - min(least, settings.leave_out * settings.budget)
 
     def low_end(self, name: str) -> float:
-        """Of the speedup with which a change was kept; 0 with --certify, where no race speaks for another."""
+        """The low end of a kept change's speedup; 0 with --certify, which lets no race speak for another."""
         if self.settings.certify:
             return 0.0
         newest = next((rung for rung in reversed(self.rungs) if rung.kept and rung.name == name), None)

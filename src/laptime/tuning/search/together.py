@@ -1,4 +1,4 @@
-"""What the changes are worth beside each other: what was rejected alone, raced together; what was kept, left
+"""The gains of changes beside each other: those rejected alone are raced together, those kept are left
 out one by one.
 
 When loading and computing take about the same time and overlap, neither a faster loader nor a faster model
@@ -115,7 +115,7 @@ def left_out(state: SearchState) -> list[tuple[list[Candidate], Recipe]]:
 
 
 def sets_in_words(state: SearchState, sets: list[tuple[list[Candidate], Recipe]]) -> str:
-    """What `left_out` has, and that no time was left for it."""
+    """Name the sets of `left_out`, and say that no time was left for them."""
     named = [" + ".join(str(one.change) for one in members) for members, _ in sets[:NAMED]]
     more = f" and {len(sets) - NAMED} more" if len(sets) > NAMED else ""
     beside = f" beside {state.recipe}" if len(state.recipe) else ""
@@ -123,9 +123,9 @@ def sets_in_words(state: SearchState, sets: list[tuple[list[Candidate], Recipe]]
 
 
 def promise(state: SearchState, least: float) -> float:
-    """Expected seconds of a step saved per second of racing them together; 0 where that makes no sense.
+    """Expected seconds of a step saved per second of racing them together; 0 if that makes no sense.
 
-    What was raced alone and stayed unclear may do nothing, or be hidden (HIDDEN). Where nothing runs beside
+    What was raced alone and stayed unclear may do nothing, or be hidden (HIDDEN). If nothing runs beside
     anything else, nothing is."""
     if state.settings.certify or not ranking.is_concurrent(state.loop_profile):
         return 0.0
@@ -160,7 +160,7 @@ def _members(state: SearchState, least: float, untried: bool) -> tuple[list[Cand
 
 
 def _without_slow_starts(state: SearchState, candidates: list[Candidate]) -> list[Candidate]:
-    """Those without untried ones (compiling) that take longer to start than the race of all before them.
+    """Leave out untried ones (compiling) that take longer to start than the race of all before them.
 
     They would take the time that is short, and if they are slower, hide what the others gain."""
     race = LOOKS[0] * max((one.cost for one in candidates), default=0.0)

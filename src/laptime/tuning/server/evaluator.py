@@ -36,7 +36,7 @@ REQUESTS, WAVES = 24, 5  # requests of a block at a rate; of users who wait, ans
 MOST = 1 / 100  # share of the budget that a block takes at most, or as long as the server takes to start
 WARM_UP = 0.5  # share of a block that is sent before the first one and does not count
 NOISE_BLOCKS = 4  # blocks of each of two starts of the server as it is, which show its noise
-MANY = 2  # rounds of one pair of starts, where a start takes longer than a block
+MANY = 2  # rounds of one pair of starts, if a start takes longer than a block
 SAVES, PRIOR = 0.5, 0.5
 """Share of the figure that a flag is expected to save at most: nothing is known of what it does."""
 ORDER = 0.98
@@ -192,7 +192,7 @@ class ServerEvaluator:
 
     @contextmanager
     def visit(self, recipe: Recipe) -> Iterator[Visit]:
-        """A recipe's server, up and warm; what it answers to the same prompts is asked where it is not known.
+        """A recipe's server, up and warm; what it answers to the same prompts is asked if it is not known.
         Raises TrialFailed: it does not run."""
         recipe, began = built(recipe), self.elapsed()
         self.accounting.trials += 1
@@ -229,7 +229,7 @@ class ServerEvaluator:
 
     @property
     def unit(self) -> str:
-        """What a rate counts: tokens, requests."""
+        """The unit of a rate: tokens, requests."""
         stats = level_stats(cases[0]) if (cases := self.cases[Recipe()]) else None
         return "tokens" if stats and stats.tokens and stats.tokens.got else "requests"
 

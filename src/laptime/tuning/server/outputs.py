@@ -1,4 +1,4 @@
-"""What a server answers: the same as before? how fast? does it keep its promise?
+"""The answers of a server: the same as before? how fast? does it keep its promise?
 
 The same prompts are asked one after another, temperature 0, and then all at once: an answer must not depend
 on others. It has parts: the text of a language model, its tokens; of JSON (or a line each) every value by its
@@ -45,7 +45,7 @@ Output = dict[str, Any]  # parts of one answer
 
 
 def outputs(endpoint: Endpoint, at_once: int = PROMPTS) -> list[Output]:
-    """What a server answers to the first different prompts of its load, alone and so many at once.
+    """Ask a server the first different prompts of its load, alone and so many at once.
     Raises TrialFailed: it does not answer one."""
     return asyncio.run(_asked(structs.replace(endpoint, turns=1), min(max(PROMPTS, at_once), MOST_AT_ONCE)))
 
@@ -144,7 +144,7 @@ def gate(reference: Sequence[Sequence[Output]], tuned: Sequence[Output], *, diff
 
 
 def _compared(reference: Sequence[Sequence[Output]], *, differs: bool) -> tuple[list[set[str]], set[str]]:
-    """By prompt the parts that came out the same each time; the names of those that did not."""
+    """Return, by prompt, the parts that came out the same each time; and the names of those that did not."""
     stable: list[set[str]] = []
     asked_again: dict[int, Output] = {}
     varies: set[str] = set()  # from one answer to the next, a count of requests say

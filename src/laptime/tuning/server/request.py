@@ -1,4 +1,4 @@
-"""What `laptime tune server` can be asked, and the command with choices in braces."""
+"""The request of `laptime tune server`, and the command with choices in braces."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LANGUAGE_MODEL = f"http://127.0.0.1:{PORT}/v1"  # where requests go unless the u
 
 @dataclass(frozen=True, kw_only=True)
 class ServerRequest:
-    """What `laptime tune server` can be asked."""
+    """The request of `laptime tune server`."""
 
     command: str  # the server's, with choices in braces, see below
     budget: Budget = 600.0
@@ -54,7 +54,7 @@ class ServerRequest:
         Option("Limits to keep under load, comma-separated: latency, ttft, itl or tpot.", "ttft=300ms@p95"),
     ] = ""
     # throughput: answers (of a language model: output tokens) per second; latency: the mean of what the SLO
-    # promises, of a whole answer where it says nothing or several things
+    # promises, of a whole answer if it says nothing or several things
     goal: Annotated[
         Literal["throughput", "latency"],
         Option("What to improve.  [default: latency with --rate, else throughput]"),
@@ -96,7 +96,7 @@ class ServerRequest:
 
     @property
     def figure(self) -> str:
-        """What the goal looks at: throughput, latency, ttft, itl or tpot."""
+        """The figure of the goal: throughput, latency, ttft, itl or tpot."""
         named = {promise.metric for promise in promises(self.slo)}
         if self.goal == "throughput":
             return "throughput"
@@ -113,7 +113,7 @@ class ServerRequest:
         )
 
     def at(self, port: int | str) -> str:
-        """Where requests go, with a port."""
+        """Say where requests go, with a port."""
         return self.url.replace(PORT, str(port))
 
     def check(self) -> None:
@@ -167,7 +167,7 @@ Value = str | int | float
 
 @dataclass(frozen=True)
 class Choice:
-    """What stands in braces."""
+    """The choices of one pair of braces."""
 
     name: str  # of the flag or variable, without dashes
     texts: tuple[str, ...]  # as typed, the one of today first
@@ -180,7 +180,7 @@ class Choice:
         return not any(isinstance(value, str) for value in self.values)
 
     def text(self, values: Mapping[str, Value]) -> str:
-        """As it is typed, with the value of its name."""
+        """Return it as it is typed, with the value of its name."""
         return self.texts[self.values.index(values.get(self.name, self.values[0]))]
 
 
@@ -285,7 +285,7 @@ def _is_object(text: str) -> bool:
 
 
 def _closing(typed: str, start: int) -> int:
-    """Where the brace that opens at `start` closes."""
+    """Return where the brace that opens at `start` closes."""
     depth = 0
     for at in range(start, len(typed)):
         depth += {"{": 1, "}": -1}.get(typed[at], 0)
@@ -345,7 +345,7 @@ def _number(text: str) -> Value:
 
 
 def _name(texts: list[str], head: str, before: list[Word]) -> str:
-    """Of the flag that a choice belongs to; "" where none shows."""
+    """Return the name of the flag that a choice belongs to; "" if none shows."""
     if head and "{" not in head:
         return head.rstrip("=:").lstrip("-")
     flags = (

@@ -109,7 +109,7 @@ class ServerSubject(Subject):
         self._cases: list[Case] = []
 
     def run_fields(self) -> dict[str, Any]:
-        """What is sent and its headers are not stored."""
+        """Return the fields of the run; requests and their headers are not stored."""
         subject = RunSubject(target=self.evaluator.template.line({}), source="server")
         return {"subjects": [subject]}
 

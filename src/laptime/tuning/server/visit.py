@@ -90,7 +90,7 @@ class LiveServer:
             self._process.end(grace=GRACE, first=signal.SIGTERM)
 
     def died(self) -> str:
-        """How it ended and its last words; "" while it lives."""
+        """Say how it ended and its last words; "" while it lives."""
         assert self._process is not None
         status = self._process.poll()
         if status is None:
@@ -165,7 +165,7 @@ class Visit:
         self.ready = server.seconds  # from its start until it answered
 
     def outputs(self) -> list[Output]:
-        """What it answers to the same prompts, one after another and as many at once as the load has.
+        """Return its answers to the same prompts, one after another and as many at once as the load has.
         Raises TrialFailed: it does not answer one."""
         return outputs(self._endpoint, self._request.concurrency)
 
@@ -212,7 +212,7 @@ class Visit:
 
 
 def generators_fault(case: Case) -> Check | None:
-    """What the generator did wrong, so that the block says nothing of the server; None if nothing."""
+    """Return a fault of the generator, due to which a block says nothing of the server; None without."""
     return next((each for each in case.checks if each.outcome == "fail" and each.name in OURS), None)
 
 

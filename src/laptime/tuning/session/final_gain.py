@@ -71,7 +71,7 @@ class FinalCost:
         return CAUTION * max(self.least, min(self.usual, MOST_RESERVED * budget / CAUTION))
 
     def shortfall(self, began: float, budget: float) -> Shortfall:
-        """What measuring the gain again lacked, if it began at that second of the session."""
+        """Return the time that measuring the gain again lacked, if it began at that second of the session."""
         needs = LEAST * min(self.pair, self.hurried) + self.hand_back
         return shortfall("measurement", "the gain was not measured again", needs, began, budget - began)
 
@@ -90,6 +90,6 @@ def shortfall(
     left = max(0.0, left)
     sentence = (
         f"{lead}: it takes about {show(needs, 's')}, and {show(left, 's')} were left; "
-        f"a budget of about {enough:.0f} s would do"
+        f"a budget of about {enough:.0f} s would be enough"
     )
     return Shortfall(what=what, needs=needs, left=left, budget=enough, sentence=sentence)

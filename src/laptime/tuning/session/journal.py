@@ -72,7 +72,7 @@ class SessionJournal:
             self._give_up(error.strerror or str(error))
 
     def kept(self, kind: type[Document]) -> list[Document]:
-        """What the session that is resumed has kept of a kind, in order."""
+        """Return what the resumed session has kept of a kind, in order."""
         found = []
         for line in self._lines:
             with suppress(*DAMAGE):

@@ -175,7 +175,7 @@ class Session(Record):
         self._is_complete = True
 
     def settings(self) -> SearchSettings:
-        """What a search leaves of the budget to what follows it, by what that costs."""
+        """Return the settings of a search that leaves enough of the budget to what follows it."""
         request, subject = self.request, self.subject
         budget: float = request.budget
 
@@ -198,7 +198,7 @@ class Session(Record):
 
     @property
     def kept(self) -> Recipe:
-        """What is kept now."""
+        """The changes that are kept now."""
         recorded = self.live.run().tuning
         return recipe_of(recorded) if recorded else Recipe()
 
@@ -303,7 +303,7 @@ class Session(Record):
             self.live(GainMeasured(self.tuning.baseline, self.tuning.final))
 
     def _shortfall_of_races(self, search: SearchResult) -> Shortfall | None:
-        """What the first race lacked; None where one was run, or nothing was worth one."""
+        """Return what the first race lacked; None if one was run, or nothing was worth one."""
         if not search.shortest or any(rung.rounds for rung in search.ladder if rung.name != CONTROL):
             return None
         cost, began = self.subject.cost(search.recipe, search.after.step), self.elapsed()

@@ -1,4 +1,4 @@
-"""What a session and its subject share: the record of what is known so far, and the contract of a subject.
+"""The common parts of sessions and subjects: the record of what is known so far, and a subject's contract.
 
 A `Subject` is a script, a model, a server's flags: all that differs between their sessions. A `Record` makes
 the events of the run: its beginning, cases, checks, the end."""
@@ -37,7 +37,7 @@ MOST_OTHERS = 0.1  # share of the CPUs that other programs may use during a sess
 
 
 class Record:
-    """What a session knows so far: its run, what is asked, seconds since it began, and the record."""
+    """The record of a session so far: its run, its request, seconds since it began."""
 
     def __init__(self, live: LiveRun, request: Any, elapsed: Callable[[], float], **fields: Any) -> None:
         """`fields`: of the tuning that begins."""
@@ -80,7 +80,7 @@ def checks_of(tuning: Tuning, complaint: str = "") -> list[Check]:
 
 
 def quiet_check(others: float | None) -> list[Check]:
-    """A warning where other programs had more of the CPUs, on the average, than races can bear."""
+    """A warning if other programs had more of the CPUs, on the average, than races can bear."""
     cpus = os.cpu_count() or 1
     if others is None or others < MOST_OTHERS * cpus:
         return []
@@ -108,7 +108,7 @@ def _measured_check(tuning: Tuning) -> Check:
 
 
 class Subject(ABC):
-    """What is tuned. A session calls the methods in the order in which they stand here."""
+    """The subject of a session, which calls the methods in the order in which they stand here."""
 
     PLAN: ClassVar[tuple[str, ...]]  # fields of the request that are the run's plan
     METRIC: ClassVar[Metric]
@@ -161,7 +161,7 @@ class Subject(ABC):
 
     @abstractmethod
     def cost(self, recipe: Recipe, step: float) -> FinalCost:
-        """What follows the search, if it ended with this set now; `step`: its seconds, as far as known."""
+        """Return the cost after a search that ends with this set; `step`: its seconds, as far as known."""
 
     def decided(self, rung: Rung) -> Rung:
         """A rung with what only the subject knows of it."""
@@ -182,14 +182,14 @@ class Subject(ABC):
 
     @abstractmethod
     def gate(self, recipe: Recipe) -> Gate:
-        """Of the final set. Raises TrialFailed: it does not run."""
+        """Run the gate of the final set. Raises TrialFailed: it does not run."""
 
     def written(self, record: Record, search: SearchResult) -> None:
         """Write what the final side of the pairs needs."""
 
     @abstractmethod
     def pair(self, recipe: Recipe, number: int, until: float) -> Pair:
-        """As it is and the final set, each in a fresh process; `until`: second at which it should be over.
+        """Run it as it is and with the final set, each in a fresh process; `until`: when it should be over.
         Raises TrialFailed: one does not run."""
 
     def at_once(self, in_turns: Callable[[], _T], apart: Callable[[], _T]) -> _T:
@@ -223,7 +223,7 @@ class Subject(ABC):
     # The record
 
     def diagnosis_after(self, record: Record, search: SearchResult) -> Diagnosis | None:
-        """The diagnosis of the final set; None where none was kept, or it is not known."""
+        """The diagnosis of the final set; None if none was kept, or it is not known."""
         return self.diagnosis(search.recipe, search.after) if len(search.recipe) else None
 
     def ladder(self, rungs: list[Rung], record: Record) -> list[Rung]:
@@ -232,7 +232,7 @@ class Subject(ABC):
 
     @abstractmethod
     def environment(self) -> Environment:
-        """Where it ran."""
+        """Return where it ran."""
 
     @abstractmethod
     def axes(self) -> Mapping[str, Axis]:
@@ -249,5 +249,5 @@ class Subject(ABC):
         """End what is still running."""
 
     def trying(self, candidate: Candidate, kept: str) -> str:
-        """What is said of a race that begins; `kept`: labels of what Ctrl-C would hand back."""
+        """Return the text for a race that begins; `kept`: labels of what Ctrl-C would hand back."""
         return f"trying {candidate.change}"

@@ -18,7 +18,7 @@ from laptime.tuning.options import Timeout
 
 @dataclass(frozen=True, kw_only=True)
 class VerifyRequest:
-    """What `laptime verify` can be asked."""
+    """The request of `laptime verify`."""
 
     recipe: Path = Path()  # the file that `tune` has left, as `train.laptime.json`
     budget: Annotated[float, Option("Time limit of the whole check: 90s, 5m, 1h.", "TIME", read=seconds)] = (
@@ -50,7 +50,7 @@ class VerifyRequest:
 
     @property
     def of_session(self) -> dict[str, Any]:
-        """What the session is asked, whatever was tuned."""
+        """Return the settings of the session, whatever was tuned."""
         return {name: getattr(self, name) for name in ("budget", "timeout", "name", "save", "origins")}
 
 

@@ -1,7 +1,7 @@
 """`python -m laptime.tuning.trial [-u] [-m] SCRIPT [ARGUMENTS...]`: what `python SCRIPT ...` does, tried.
 
 What to do comes from the environment (`plan.VARIABLE`). `torchrun` starts its ranks with the program that
-PYTHON_EXEC names; where that is this one, each rank is a trial. Other children of the script are not."""
+PYTHON_EXEC names; if that is this one, each rank is a trial. Other children of the script are not."""
 
 from __future__ import annotations
 

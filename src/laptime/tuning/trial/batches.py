@@ -31,7 +31,7 @@ def mapped(batch: Any, change: Callable[[Any], Any]) -> Any:
 
 
 def tensors(batch: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Every tensor with where it is: `[0]`, `['labels']`."""
+    """Yield every tensor with its place: `[0]`, `['labels']`."""
     import torch
 
     if isinstance(batch, torch.Tensor):
@@ -45,12 +45,12 @@ def tensors(batch: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def shapes(batch: Any) -> list[list[int]]:
-    """Of every tensor, in order."""
+    """Return the shapes of every tensor, in order."""
     return [list(tensor.shape) for _, tensor in tensors(batch)]
 
 
 def size(batch: Any) -> int:
-    """Samples: the leading dimension that most tensors share, or the rows; 0 where there is neither."""
+    """Samples: the leading dimension that most tensors share, or the rows; 0 if there is neither."""
     if is_rows(batch):
         return len(batch)
     sizes = Counter(tensor.shape[0] for _, tensor in tensors(batch) if tensor.dim())
@@ -106,7 +106,7 @@ class CachedBatch:
         return self._resized(lambda tensor: tensor[: samples // 2]) if samples >= 2 else None
 
     def double(self) -> CachedBatch | None:
-        """Twice the batch, one behind the other; None where it cannot be."""
+        """Twice the batch, one behind the other; None if it cannot be."""
         import torch
 
         if is_rows(self.batch):
@@ -137,7 +137,7 @@ def _copy(tensor: Any) -> Any:
 
 
 def padding(batch: Any) -> float | None:
-    """Share of a batch that trailing padding takes, 0 to 1; None where there are no padded sequences.
+    """Share of a batch that trailing padding takes, 0 to 1; None if there are no padded sequences.
 
     Only integer matrices [samples, length] with more than two different values count: token ids, but no masks
     or one-hot targets. The value that rows most often end with is taken for padding, unless a row consists of

@@ -40,7 +40,7 @@ def cpus(root: str = "/") -> int:
 
 
 def memory(root: str = "/") -> int | None:
-    """Free bytes of RAM: the machine's, within the limit of the control group. None where unknown."""
+    """Free bytes of RAM: the machine's, within the limit of the control group. None if unknown."""
     of_machine = system_files.size(Path(root) / "proc/meminfo", "MemAvailable")
     free = (of_machine, system_files.memory_headroom(root))
     return min((value for value in free if value is not None), default=None)
@@ -62,7 +62,7 @@ def compiler() -> str | None:
 
 
 def fast(kind: str) -> set[str]:
-    """What a device computes fast: bf16, fp16, tf32, amx."""
+    """Return the precisions that a device computes fast: bf16, fp16, tf32, amx."""
     import torch
 
     if kind == "cpu":
@@ -83,7 +83,7 @@ def by_capability(capability: tuple[int, int]) -> set[str]:
 
 
 def _fast_cpu() -> set[str]:
-    """From the processor's flags; elsewhere than on Linux, from torch."""
+    """Read the processor's flags; elsewhere than on Linux, ask torch."""
     import torch
 
     info = Path("/proc/cpuinfo")
@@ -105,7 +105,7 @@ def _fast_cpu() -> set[str]:
 
 
 def of_models(models: list[Any]) -> set[str]:
-    """What the trained models are made of, and what is done to them."""
+    """Return facts about the trained models: their parts, and what is done to them."""
     import torch
 
     nn: Any = torch.nn
@@ -163,7 +163,7 @@ def of_optimizers(optimizers: list[Any]) -> set[str]:
 
 
 def of_loader(loader: Any) -> set[str]:
-    """How the training loader is made."""
+    """Return how the training loader is made."""
     from torch.utils.data import IterableDataset, _utils
     from torch.utils.data import sampler as samplers
     from torch.utils.data.distributed import DistributedSampler
@@ -233,7 +233,7 @@ def page_faults() -> int:
 
 
 def compiled() -> int:
-    """How much torch.compile has compiled so far; 0 when it is not used."""
+    """Return how much torch.compile has compiled so far; 0 when it is not used."""
     compiler: Any = sys.modules.get("torch._dynamo.utils")
     return int(sum(compiler.counters["stats"].values())) if compiler is not None else 0
 

@@ -1,4 +1,4 @@
-"""What an optimization can attach to in the script's loop: `apply(loop, options)` of every file in
+"""The places in the script's loop that an optimization can attach to: `apply(loop, options)` of every file in
 `catalogue/` is given a `Loop`.
 
 `Loop.undo` takes everything off again, last first. A change with TOGGLE live may be put on while the loop
@@ -117,15 +117,15 @@ class Loop:
         self.callbacks["parallel"].append(rewrite)
 
     def optimizers(self, do: Callable[[Any], Undo | None]) -> None:
-        """With every optimizer, after its construction."""
+        """Call back with every optimizer, after its construction."""
         self._attach_to_each("optimizers", do)
 
     def model(self, do: Callable[[Any], Undo | None]) -> None:
-        """With every outermost trained module, once, before its first call with gradients enabled."""
+        """Call back with every outermost trained module, once, before its first call with gradients."""
         self._attach_to_each("model", do)
 
     def parallels(self, do: Callable[[Any], Undo | None]) -> None:
-        """With every DistributedDataParallel, after its construction."""
+        """Call back with every DistributedDataParallel, after its construction."""
         self._attach_to_each("parallels", do)
 
     def batch(self, convert: Callable[[Any], Any]) -> None:

@@ -1,9 +1,9 @@
-"""What crosses into a trial and out of it, all of it JSON as in `tuning.wire_format`.
+"""The messages into a trial and out of it, all of it JSON as in `tuning.wire_format`.
 
 in     a `TrialPlan`, in an environment variable; a file `stop` in its folder ends the trial at the next
        boundary; if it waits for turns, a byte in the pipe TURNS of its folder for each
 out    FILE in its folder, a message a line: a `Block` as each ends, a `LoopProfile` or `NumericsComparison`
-       where the mode gives one, a `TrialResult` at the end. Of these three the last one of its kind counts
+       if the mode gives one, a `TrialResult` at the end. Of these three the last one of its kind counts
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ VARIABLE = "LAPTIME_TRIAL"  # environment variable that holds the plan
 TEMPORARY = "LAPTIME_TEMPORARY"
 """Environment variable with the folder where temporary files usually go; those of a trial go into its own."""
 LIBRARIES = ("torch", "numpy", "torch._dynamo", "torchvision", "timm", "transformers", "lightning")
-"""What a prepared interpreter imports before trials are forked, where the script has imported it; torch
+"""What a prepared interpreter imports before trials are forked, if the script has imported it; torch
 imports its `_dynamo` when the first optimizer is made."""
 FILE = "messages.jsonl"
 INCOMPLETE = "the result is incomplete: "  # how the note of a trial begins whose mode has failed
@@ -61,7 +61,7 @@ class CapturePlan:
 
 @dataclass(frozen=True, kw_only=True)
 class TrialPlan:
-    """What a trial is to do."""
+    """The task of a trial."""
 
     folder: str  # where its messages go
     fresh: bool = False  # in an interpreter that is started for it, whatever is prepared
@@ -106,7 +106,7 @@ class Block:
     # wall time of each step, the device waited for at both ends of the block; with an accelerator its steps
     # are the block's time divided evenly
     seconds: list[float] = field(default_factory=list)
-    losses: list[float] = field(default_factory=list)  # of each step, where a scalar was backpropagated
+    losses: list[float] = field(default_factory=list)  # of each step, if a scalar was backpropagated
     samples: list[int] = field(default_factory=list)  # in each step
     compiling: float = 0.0  # of the seconds, those of torch.compile: another shape came by
 
@@ -208,7 +208,7 @@ class DtypeChange:
 
 @dataclass(frozen=True, kw_only=True)
 class LoaderSamples:
-    """What one training loader gives in an epoch; see `loader_samples`."""
+    """The samples that one training loader gives in an epoch; see `loader_samples`."""
 
     iterable: bool = False  # its dataset is an IterableDataset
     workers: int = 0
@@ -242,7 +242,7 @@ class NumericsComparison:
         batches. restored: every step began from the captured state; else they follow each other. sampled: of
         large tensors every so many-th element was kept. refused: changes of the recipe that could not be
         applied: {"name", "why"}. totals: a row a step and group. tensors: the rows of single tensors, the
-        worst where they are many. unmatched: names that only one side has, or of another size; at most 20, as
+        worst if they are many. unmatched: names that only one side has, or of another size; at most 20, as
         of dtypes. data: of trials that ran the loaders alone.
     """
 

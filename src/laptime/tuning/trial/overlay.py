@@ -27,7 +27,7 @@ class Overlay:
     has written: its own name for each whole path. gone: whole paths that it has removed."""
 
     def __init__(self, folder: str, free: Iterable[str] = (), users: Iterable[str] = ()) -> None:
-        """`free`: further folders to let through. `users`: the user's, even where they are temporary."""
+        """`free`: further folders to let through. `users`: the user's, even if they are temporary."""
         self.folder = os.path.realpath(folder)
         self.written: dict[str, str] = {}
         self.gone: set[str] = set()
@@ -70,7 +70,7 @@ class Overlay:
         return real.startswith(self._free) and not real.startswith(self._users)
 
     def over(self, whole: str) -> str:
-        """Where the folder keeps what the script knows by this path."""
+        """Say where the folder keeps what the script knows by this path."""
         return self.folder + os.sep + whole.lstrip(os.sep)
 
     def is_gone(self, whole: str) -> bool:

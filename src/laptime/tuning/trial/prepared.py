@@ -5,7 +5,7 @@ A message is JSON: {"words": the script and its arguments, "environ": the enviro
 Answers are {"threads": N} when the modules are there, {"pid": N} of a trial that begins, and
 {"pid": N, "status": N} of one that has ended. A trial leads a process group of its own.
 
-A fork is sound only where no other thread runs: what it holds would stay locked for ever in the child.
+A fork is sound only if no other thread runs: what it holds would stay locked for ever in the child.
 OpenBLAS ends its threads before a fork and starts them again when they are needed; so threads are counted
 after a first one that does nothing. Whoever reads of more than one asks for no trial here."""
 
@@ -70,7 +70,7 @@ def main() -> int:
 
 
 def _trial(request: dict[str, Any]) -> int:
-    """What a fresh interpreter does with these words."""
+    """Carry out the request as a fresh interpreter does."""
     os.setpgid(0, 0)
     null = os.open(os.devnull, os.O_RDONLY)
     output = os.open(Path(request["output"]), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)

@@ -49,7 +49,7 @@ class TrialProcess:
         self._undo_sources: Callable[[], None] = lambda: None
 
     def _keep_variables(self) -> None:
-        """What a script sets before it imports torch has to be there when torch starts."""
+        """Keep variables that a script sets before it imports torch: they must be there when torch starts."""
         changed = {name for name, value in os.environ.items() if value != self._variables.get(name)}
         self.result.variables = sorted(changed.difference(_SET_BY_TORCH))
 

@@ -310,7 +310,7 @@ class StepCounts:
         self.begin()
 
     def losses(self) -> list[float]:
-        """Loss of each step of the block; waits for the device. Empty where no scalar went backward."""
+        """Loss of each step of the block; waits for the device. Empty if no scalar went backward."""
         if not all(self._losses):
             return []
         return [sum(float(loss) for loss in losses) for losses in self._losses]
@@ -329,7 +329,7 @@ def samples(batch: Any) -> int:
 
 
 class CompileMonitor:
-    """What torch.compile does while the loop runs.
+    """Watches torch.compile while the loop runs.
 
     torch._dynamo.callback calls around every compilation: of frames, of backward graphs at their first run,
     of captured CUDA graphs. It exists from PyTorch 2.2 on; without it nothing is known and nothing counts.

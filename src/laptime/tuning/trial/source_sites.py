@@ -122,7 +122,7 @@ def _visible(frame: FrameType) -> Iterator[tuple[str, Any]]:
 
 
 def _attributes(value: Any) -> Iterator[tuple[str, Any]]:
-    """What an object has by name, without calling its properties; a module's modules, too."""
+    """Yield an object's attributes by name, without calling its properties; a module's modules, too."""
     try:
         attributes = dict(object.__getattribute__(value, "__dict__"))
     except (AttributeError, TypeError, ValueError):
@@ -159,7 +159,7 @@ def of_call(call: ConstructorCall) -> None:
 
 
 def of_models(calls: list[ConstructorCall], models: list[Any]) -> list[Site]:
-    """A site of kind `model` for each trained model: the line of the first optimizer where it has a name.
+    """A site of kind `model` for each trained model: the line of the first optimizer if it has a name.
 
     A model that was wrapped after the optimizer was made is known by what is inside the wrapper."""
     sites = []

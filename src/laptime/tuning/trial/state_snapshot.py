@@ -153,7 +153,7 @@ def _numbers(tensor: Any) -> Undo:
 
 
 def _module(module: Any) -> Undo:
-    """Which objects it has, and its mode."""
+    """Return which objects it has, and its mode."""
     tables = [_table(table, dict(table)) for table in (module._parameters, module._buffers)]
     training, compiled = module.training, getattr(module, "_compiled_call_impl", None)
 

@@ -1,4 +1,4 @@
-"""What the process of a trial is watched for, from inside: its memory, and processes that train in its place.
+"""Watches the process of a trial from inside: its memory, and processes that train in its place.
 
 Memory of the trial: its peak, and a limit that it does not pass. No trial outlives its session.
 
@@ -44,7 +44,7 @@ def peak(device: Any) -> int | None:
     """Peak bytes since `reset_peak`: of a CUDA device's allocator, else resident ones of this process
     (VmHWM).
 
-    None where neither is known."""
+    None if neither is known."""
     if "torch" in sys.modules and device.name == "cuda":
         import torch
 

@@ -37,7 +37,7 @@ _DESCRIPTORS = ("dir_fd", "src_dir_fd", "dst_dir_fd")
 def install(folder: str) -> Callable[[], list[str]]:
     """Redirect from now on. The result gives everything back and lists the files that were written.
 
-    The user's own folder (the working directory and the script's) is redirected even where it is temporary.
+    The user's own folder (the working directory and the script's) is redirected even if it is temporary.
     """
     plan = TrialPlan.from_environment()
     scripts = [word for word in sys.argv[:3] if word.endswith(".py") and os.path.isfile(word)]  # noqa: PTH113
@@ -250,7 +250,7 @@ def _beside(path: Any, args: tuple[Any, ...]) -> Any:
 
 
 class _Entries:
-    """What os.scandir gives: an iterator that can be closed."""
+    """The result of os.scandir: an iterator that can be closed."""
 
     def __init__(self, entries: list[Any]) -> None:
         self._entries = iter(entries)

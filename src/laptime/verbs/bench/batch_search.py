@@ -31,12 +31,12 @@ RESOLUTION = 0.05  # bisection ends when the interval is below this share of the
 LONGEST_CALL = 20.0  # seconds of one call beyond which no larger batch is tried: it would only take longer
 LARGEST = 1 << 20
 BEHIND, NEAR, BRIEF = 16, 0.9, 10.0
-"""Where nobody set a budget, no size is measured that is more times as large as the smallest whose throughput
+"""Without a budget, no size is measured that is more times as large as the smallest whose throughput
 comes so near the best, and a search that takes longer than so many seconds ends there."""
 
 
 class Attempt(NamedTuple):
-    """What one batch size did."""
+    """The result of one batch size."""
 
     batch: int
     seconds: float  # one call; inf when it does not fit
@@ -263,7 +263,7 @@ def _left_out(chosen: Curve) -> str:
     if not chosen.left_out:
         return ""
     sizes = ", ".join(map(str, chosen.left_out))
-    return f"; not measured, for want of time: {'batch' if len(chosen.left_out) == 1 else 'batches'} {sizes}"
+    return f"; not measured for lack of time: {'batch' if len(chosen.left_out) == 1 else 'batches'} {sizes}"
 
 
 def _next(stopped: str, chosen: Curve, budget: float | None) -> str:
@@ -283,10 +283,10 @@ def _is_memory(failure: Failure) -> bool:
 # nothing sure about where throughput stops growing, so it does not decide; it tells what a size costs. If the
 # time does not suffice for all, the dearest are left out, and the finding says which.
 
-USUAL_SEARCH = 60.0  # seconds that a search may take where nobody set a budget
+USUAL_SEARCH = 60.0  # seconds that a search may take without a budget
 SEARCH_SHARE = 0.5  # of a budget that was set: the rest, and what the search leaves of it, is for measuring
 ROUNDS = 6  # of all sizes, at least: fewer say nothing about how they compare
-CALLS = 3  # of a size in a round where calls are long: one to warm up, one alone, one of those back to back
+CALLS = 3  # of a size in a round if calls are long: one to warm up, one alone, one of those back to back
 LONGEST = 60.0  # seconds that long calls may extend the usual time to
 
 
@@ -298,7 +298,7 @@ class Curve(NamedTuple):
 
 
 def search_seconds(budget: float | None) -> float:
-    """What a search may take of this budget for everything."""
+    """Return the seconds that a search may take of this budget for everything."""
     return USUAL_SEARCH if budget is None else SEARCH_SHARE * budget
 
 

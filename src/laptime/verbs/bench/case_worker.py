@@ -32,7 +32,7 @@ MEMORY_SHARE = 0.9  # share of the free memory that a worker may map; the rest k
 
 
 def fresh_process(variant: Variant) -> Worker:
-    """A worker in a process of its own, or in several where the variant has instances."""
+    """A worker in a process of its own, or in several if the variant has instances."""
     if cpus := cpus_of(variant):
         return Instances(lambda each: _process(variant, each), cpus)
     return _process(variant)
@@ -138,7 +138,7 @@ class CaseWorker:
             return
         estimate = self.estimate[batch]
         slow = estimate > seconds
-        # Short blocks stay short where calls are long: what lies side by side shares the machine's drift.
+        # Short blocks stay short if calls are long: what lies side by side shares the machine's drift.
         fewest = 1 if slow else max(2, min(5, int(seconds / max(estimate, 1e-9))))
         command = Block(
             batch=batch,
@@ -208,7 +208,7 @@ class CaseWorker:
     def regimes(self, batch: int, asked: Sequence[str], *, is_long_round: bool) -> list[tuple[Regime, float]]:
         """Regimes of a round, each with its share of a block; paced calls have stretches of their own.
 
-        By default latency is measured in every round and the other regimes in long ones. Where a call returns
+        By default latency is measured in every round and the other regimes in long ones. If a call returns
         with its result, calls back to back are calls one by one; very short ones are timed in blocks, too.
 
         asked: the regimes that the user named; empty takes what the device offers."""

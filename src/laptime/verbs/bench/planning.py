@@ -57,13 +57,13 @@ class Plan(NamedTuple):
     variants: list[Variant]  # one worker process each (times `processes`)
     notes: list[Finding]  # what was asked for and is left out
     subjects: list[Subject]
-    # Empty while a search is still to find them. Where none was asked for it is [1], and each worker takes
+    # Empty while a search is still to find them. If none was asked for it is [1], and each worker takes
     # the batch that its inputs have.
     batches: list[int]
     precision: float  # as effective, like the two that follow
     budget: float  # seconds, all cases together
     processes: int
-    paced_share: float  # of the budget; 0 without a rate, 1 where only paced calls are asked for
+    paced_share: float  # of the budget; 0 without a rate, 1 if only paced calls are asked for
 
 
 def plan(request: BenchRequest, *, in_memory: bool = False) -> Plan:
@@ -266,7 +266,7 @@ def _without_twins(variants: list[Variant]) -> list[Variant]:
 
 def axes_of(variant: Variant, batch: int | None, *, device: str, held: dict[str, int]) -> dict[str, Axis]:
     """Axis values of a case, device and dtype as the worker told them. batch: items in a call; None where
-    nothing tells. held: number of the model's tensors by dtype; names the dtype where the variant left it
+    nothing tells. held: number of the model's tensors by dtype; names the dtype if the variant left it
     open."""
     size = AS_GIVEN if batch is None else batch
     axes: dict[str, Axis] = {"batch": size, **variant.axes(), "device": device}

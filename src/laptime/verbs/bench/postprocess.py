@@ -1,4 +1,4 @@
-"""What follows the measuring: labels, derived series, checks, comparisons, findings; what is remembered."""
+"""The steps after measuring: labels, derived series, checks, comparisons, findings; what is remembered."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def _with_costs(case: Case) -> Case:
 
 
 def _with_cold_start(case: Case) -> Case:
-    """With the time from nothing to the first answer, where every part of it was timed."""
+    """Add the time from nothing to the first answer, if every part of it was timed."""
     parts = [case.find(metric.tag) for metric in (metrics.IMPORT, metrics.LOAD, metrics.FIRST_CALL)]
     timed = [part for part in parts if part is not None and part.samples]
     if len(timed) < len(parts):
@@ -108,7 +108,7 @@ def comparisons(cases: list[Case]) -> list[Comparison]:
 
 
 def without_invalid_winner(comparison: Comparison, *sides: Case) -> Comparison:
-    """The comparison; `unclear` where a side's number is invalid: wrong outputs, too fast ..."""
+    """The comparison; `unclear` if a side's number is invalid: wrong outputs, too fast ..."""
     wrong = next((check for side in sides for check in side.checks if check.outcome == "fail"), None)
     if wrong is None or comparison.word == "unclear":
         return comparison
@@ -125,7 +125,7 @@ def findings(cases: list[Case], *, largest: int | None = None) -> list[Finding]:
 
     Nothing is found in cases that are invalid.
 
-    largest: batch that fits, where a search has found its limit."""
+    largest: batch that fits, if a search has found its limit."""
     result = same_models([case for case in cases if case.status != "failed"])
     sound = [case for case in cases if case.status == "ok" and case.trust != "invalid"]
     groups: dict[tuple[object, ...], list[Case]] = {}
@@ -190,7 +190,7 @@ def _page_faults(case: Case) -> Finding | None:
 def knee(group: list[Case], *, largest: int | None) -> Finding | None:
     """The smallest batch that is nearly as good as the best, or between which sizes it lies; None below two.
     group: cases of one program that differ in their batch size alone; none that is invalid. largest: batch
-    that fits, where that is known."""
+    that fits, if that is known."""
     every = [throughputs(case) for case in group]
     on_cpu = group[0].axes.get("device") == "cpu"
     regime = throughput_regime(every, on_cpu=on_cpu)
@@ -257,7 +257,7 @@ _KIND = "ruler"
 
 
 def best_known(clock: Clock) -> float | None:
-    """Seconds of the known work at its best in all runs since boot; None where there was no such run."""
+    """Seconds of the known work at its best in all runs since boot; None if there was no such run."""
     seconds = (cache.get(_KIND, boot) or {}).get("seconds") if (boot := _boot(clock)) else None
     return float(seconds) if isinstance(seconds, int | float) and seconds > 0 else None
 

@@ -1,4 +1,4 @@
-"""What workers are asked beside the blocks of a case: to open, peaks of the device, the last passes."""
+"""The requests to workers beside the blocks of a case: to open, peaks of the device, the last passes."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ WARM = 0.1  # seconds of a call from which on nothing shows of the caches that a
 
 @dataclass
 class _Account:
-    """What one variant's peak has taken."""
+    """The time that one variant's peak has taken."""
 
     tries: int = 0  # blocks so far
     quiet: int = 0  # those of them that nothing disturbed
@@ -102,7 +102,7 @@ class PeakRounds:
         account.facts = account.facts or facts
 
     def told(self, worker: CaseWorker, case: Case) -> Case:
-        """The case with what is known of its peak; of that on paper, where none was measured."""
+        """The case with what is known of its peak; of that on paper, if none was measured."""
         facts, series = self._account(worker.variant).facts or Peak(), case.find(TAG)
         if series is not None and series.samples:
             known = structs.replace(facts, flops=median(series.samples))
@@ -157,7 +157,7 @@ def _compared(workers: Sequence[CaseWorker], batch: int, case_of: CaseOf) -> Ite
 
 
 def _name(reference: Case, case: Case) -> str:
-    """The reference in words: its framework where the case has another one, else the axes that differ."""
+    """The reference in words: its framework if the case has another one, else the axes that differ."""
     frameworks = [str(each.axes.get("backend", "torch")) for each in (reference, case)]
     if frameworks[0] != frameworks[1]:
         return frameworks[0]

@@ -1,4 +1,4 @@
-"""What is measured of each target: with which backends (those asked for that can, otherwise the one that the
+"""The variants of each target: with which backends (the requested ones that can, otherwise the one that the
 target implies), and in how many instances at the same time, if there are CPUs for them."""
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ def room() -> int:
 
 
 def cpus_of(variant: Variant) -> list[list[int]]:
-    """CPUs of each instance of a variant; [] where it runs once."""
+    """CPUs of each instance of a variant; [] if it runs once."""
     number = variant.options.get("instances", 1)
     return placed(number, variant.threads or 1, usable()) if isinstance(number, int) and number > 1 else []
 
@@ -134,7 +134,7 @@ def cpus_of(variant: Variant) -> list[list[int]]:
 def with_instances(request: BenchRequest, planned: Sequence[Variant]) -> tuple[list[Variant], list[Finding]]:
     """Each variant with each number of instances, and a finding on those that there are no CPUs for.
 
-    Threads that nobody set are the usable CPUs, shared out.
+    Threads that are not set are the usable CPUs, shared out.
 
     Raises UsageError: no number of them fits."""
     if not request.instances:
@@ -277,7 +277,7 @@ def _recipe(kind: str) -> Recipe:
 
 
 def _collection(kind: str, python: Mapping[str, str]) -> list[str]:
-    """Targets of a kind; none where the framework is installed without the package that has them."""
+    """Targets of a kind; none if the framework is installed without the package that has them."""
     known, of = "laptime.targets:known", python.get(_recipe(kind).backend, "")
     try:
         targets: list[str] = fresh_call.call(known, {"kind": kind}, timeout=_TIMEOUT, python=of)

@@ -58,7 +58,7 @@ def machine_of(run: Run, at: int, request: CostRequest, table: Table) -> Known:
 
 
 def _own(run: Run, price: float) -> Machine:
-    """What is known of a machine of which the user gave the price alone."""
+    """Describe a machine of which the user gave the price alone."""
     environment = run.environment
     return Machine(
         provider="",
@@ -86,7 +86,7 @@ def _priced(machine: Machine, kind: str) -> Machine:
 
 
 def _recorded(run: Run, request: CostRequest, table: Table) -> Known:
-    """From the run's own record; where it was measured here, from this machine now."""
+    """Return the machine from the run's own record; if it was measured here, from this machine now."""
     for subject in run.subjects if run.verb == "load" else []:
         host = urlsplit(subject.target).hostname or ""
         if host and not is_loopback(host):
@@ -119,7 +119,7 @@ def _recorded(run: Run, request: CostRequest, table: Table) -> Known:
 
 
 def refuse_mismatch(run: Run, speed: Speed, machine: Machine) -> None:
-    """Raise where a run cannot have been measured on this machine.
+    """Raise if a run cannot have been measured on this machine.
     Raises UsageError: another accelerator, none, or a CPU of another architecture."""
     if machine.origin == "flag" and not machine.provider:
         return
@@ -147,7 +147,7 @@ _FORM = re.compile(r"-(SXM\d?|PCIe|NVL)")
 
 
 def _other_accelerator(device: Device, machine: Machine) -> str:
-    """Why the machine's accelerator cannot be the one that a run used; "" where it may be."""
+    """Say why the machine's accelerator cannot be the one that a run used; "" if it may be."""
     name, there = slice_of(device.model, device.memory)[0], machine.accelerator
     if not there:
         return f"it ran on {name or device.model}, and that machine has no accelerator"
@@ -180,7 +180,7 @@ def doubts(run: Run, speed: Speed, machine: Machine) -> list[str]:
                 "whether they are the same is not known"
             )
         if part < 1:
-            typed = f"{machine.usd_per_hour:g} USD/h is taken for the price of the slice"
+            typed = f"{machine.usd_per_hour:g} USD/h is taken as the price of the slice"
             paid = f"the cost is that of {part:.3g} of the card" if machine.accelerator else typed
             found.append(f"run {run.id} used a MIG slice of {name or 'a card'}, {device.model}: {paid}")
     ran = cores_of(environment.cpu, environment.isa)
@@ -225,7 +225,7 @@ class Measured(NamedTuple):
 
 
 class Question(NamedTuple):
-    """What is asked of every machine."""
+    """The question to every machine."""
 
     work: Work  # of one call of the reference
     batch: float  # units in it
@@ -242,7 +242,7 @@ class Question(NamedTuple):
 def question(
     measured: Sequence[Measured], *, utilization: float, wanted: Sequence[Promise], today: date
 ) -> Question | str:
-    """The cheapest measured line and its work; a sentence where nothing bounds it."""
+    """The cheapest measured line and its work; a sentence if nothing bounds it."""
     cheapest = min(measured, key=lambda each: each.line.usd_per_million)
     speed, run = cheapest.line.speed, cheapest.run
     case = next((each for each in run.cases if each.key == speed.case), None)
@@ -297,7 +297,7 @@ def _machines(asked: Question, measured: Sequence[Measured], table: Table) -> It
 
 
 def _reached(asked: Question, measured: Sequence[Measured]) -> Iterator[Reached]:
-    """What the same work reached on each measured machine, on one accelerator or on all cores."""
+    """Yield what the same work reached on each measured machine, on one accelerator or on all cores."""
     seen = set()
     for each in measured:
         speed = each.line.speed

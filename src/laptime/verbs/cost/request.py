@@ -1,4 +1,4 @@
-"""What `laptime cost` can be asked."""
+"""The request of `laptime cost`."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _used(text: str) -> float:
 
 
 class CostRequest(Struct, frozen=True, kw_only=True):
-    """What `laptime cost` can be asked.
+    """The request of `laptime cost`.
 
     Attributes:
         today: the day that ages are counted to; None is today.

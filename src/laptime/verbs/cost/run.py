@@ -46,7 +46,7 @@ from laptime.verbs.cost.request import CostRequest
 
 
 def cost(runs: Sequence[Run], request: CostRequest) -> Cost:
-    """What the runs cost.
+    """Return the cost of the runs.
 
     Raises:
         UsageError: no price is known, an option is impossible, or a run has no throughput.
@@ -103,7 +103,7 @@ def cost(runs: Sequence[Run], request: CostRequest) -> Cost:
 def _measured(
     runs: Sequence[Run], request: CostRequest, table: Table, wanted: Sequence[Promise]
 ) -> tuple[list[Measured], list[Excluded], list[Cores], list[Known]]:
-    """Every speed of every run on its machine."""
+    """Return every speed of every run on its machine."""
     measured: list[Measured] = []
     excluded: list[Excluded] = []
     scaled: list[Cores] = []
@@ -130,7 +130,7 @@ def _measured(
 
 
 def _warnings(measured: Sequence[Measured], known: Sequence[Known], today: date) -> list[str]:
-    """What does not fit together, and prices that are too old."""
+    """List what does not fit together, and prices that are too old."""
     told = [sentence for each in measured for sentence in doubts(each.run, each.line.speed, each.machine)]
     told += [formulas.age_warning(each.machine, today) for each in known]
     hosts = {each.run.id for each in measured if each.line.speed.unit == "step"}
@@ -144,7 +144,7 @@ _TRAINS = ("sample", "step", "item", "call")
 
 
 def line(run: Run, speed: Speed, machine: Machine, request: CostRequest) -> Line:
-    """What a speed costs on its machine."""
+    """Return the cost of a speed on its machine."""
     share = share_of(run, speed, machine)
     price = machine.usd_per_hour * share
     training = None
@@ -176,7 +176,7 @@ def with_cheapest(lines: Sequence[Line]) -> list[Line]:
 def savings(runs: Sequence[Run], lines: Sequence[Line]) -> list[Saving]:
     """Before against after: the two halves of a tuning session, or two runs.
 
-    Of two runs, cases of the same key are compared; where none is in both, the cheapest of each."""
+    Of two runs, cases of the same key are compared; if none is in both, the cheapest of each."""
     if len(runs) == 1:
         by_label = {each.speed.case: each for each in lines}
         tuning = runs[0].tuning

@@ -34,7 +34,7 @@ _HARMFUL = {
 
 
 def cpus(environment: Environment) -> Iterator[DoctorCheck]:
-    """How many CPUs there are, and how many of them may be used."""
+    """Report how many CPUs there are, and how many of them may be used."""
     yield _counted(environment)
     if fast := [name for name in environment.isa if name in _FAST] or environment.isa[-1:]:
         yield ok("cpu/isa", f"fast instructions: {', '.join(fast)}")
@@ -117,7 +117,7 @@ def others(running: Sequence[Program], environment: Environment) -> DoctorCheck:
 def stolen(
     before: Reading, after: Reading, seconds: float, environment: Environment
 ) -> Iterator[DoctorCheck]:
-    """What the hypervisor and the container's quota took while the doctor looked."""
+    """Report the time that the hypervisor and the container's quota took while the doctor looked."""
     share = steal_share(before, after, seconds, environment)
     if share is None:
         yield absent("cpu/steal", "stolen CPU time is not reported here")
@@ -138,7 +138,7 @@ def stolen(
 
 
 def steal_share(before: Reading, after: Reading, seconds: float, environment: Environment) -> float | None:
-    """Stolen CPU time as a share of what all CPUs had; None where it is not told."""
+    """Stolen CPU time as a share of what all CPUs had; None if it is not told."""
     if before.stolen_s is None or after.stolen_s is None or seconds <= 0:
         return None
     return (after.stolen_s - before.stolen_s) / (seconds * environment.vcpus)
@@ -147,7 +147,7 @@ def steal_share(before: Reading, after: Reading, seconds: float, environment: En
 def timing(
     timers: Sequence[Timer], source: str | None, evidence: Reading, cost: float
 ) -> Iterator[DoctorCheck]:
-    """How fine time can be read, and what evidence of disturbance there is."""
+    """Report how fine time can be read, and what evidence of disturbance there is."""
     wall = timers[0]
     sentence = f"timer steps {show(wall.step, 's')} and costs {show(wall.cost, 's')} to read"
     if wall.cost > SLOW_CLOCK:
@@ -169,7 +169,7 @@ def timing(
 
 
 def energy(meters: Sequence[Meter], absences: Mapping[str, Absence]) -> Iterator[DoctorCheck]:
-    """Meters that work, and why others do not; a warning only where a command would help."""
+    """Meters that work, and why others do not; a warning only if a command would help."""
     for meter in meters:
         window = shortest_window([meter])
         how = "energy counter" if meter.method == "counter" else "power, integrated"
@@ -262,7 +262,7 @@ def _neighbours(gpu: Gpu) -> DoctorCheck:
 
 
 def _unsteady(gpu: Gpu) -> Iterator[DoctorCheck]:
-    """What holds the GPU back now, or can make its clock move."""
+    """Report what holds the GPU back now, or can make its clock move."""
     if gpu.throttles:
         yield warn(
             f"gpu/{gpu.index}/throttled",
@@ -288,7 +288,7 @@ def _unsteady(gpu: Gpu) -> Iterator[DoctorCheck]:
 def framework_devices(
     devices: Sequence[Device], sync: Mapping[str, float], *, visible: Sequence[Gpu], version: str
 ) -> Iterator[DoctorCheck]:
-    """What torch sees, what waiting for it costs, and GPUs that it does not see."""
+    """Report the devices that torch sees, the cost of waiting for them, and GPUs that it does not see."""
     for name, seconds in sync.items():
         if name != "cpu":
             yield ok(f"sync/{name}", f"waiting for an idle {name} costs {show(seconds, 's')}")

@@ -206,7 +206,7 @@ _TIMEOUT = 180.0
 
 
 class DevicePeaks(Struct, frozen=True, kw_only=True):
-    """What torch says about the devices; empty where it is not installed."""
+    """The facts about devices from torch; empty if it is not installed."""
 
     devices: list[Device] = []
     libraries: dict[str, str] = {}

@@ -191,7 +191,7 @@ def _comparison(name: str, speed: str, effect: Effect, machines: int) -> Compari
 
 
 def _seen(found: Sequence[Comparison]) -> Check:
-    """How slow a machine may be that is not called so."""
+    """Return how slow a machine may be that is not called so."""
     slowest = max(1 / each.ci95[0] - 1 for each in found)
     by = f"{slowest:.0%}" if slowest < 1 else f"a factor of {1 + slowest:.1f}"
     if slowest <= WIDE:

@@ -173,7 +173,7 @@ class Looks:
         self._grew = False
 
     def reason(self, case: Case, seconds: float) -> str:
-        """Why the level may end: "precise", "unstable", or "" where it has to go on.
+        """Say why the level may end: "precise", "unstable", or "" if it has to go on.
 
         A queue that grows has to be seen to at two looks in turn: one of many may err.
 

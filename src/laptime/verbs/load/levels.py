@@ -23,8 +23,8 @@ from laptime.records.load import AT_ONCE, Level
 from laptime.verbs.load.request import DURATION, LoadRequest
 
 LEAST_AT_ONCE, MOST_AT_ONCE = 100, 20_000  # requests of the scenario Offline
-CONNECTIONS = 64  # of these are under way at once where nobody says how many: some servers refuse more
-LONGEST = 86400.0  # seconds that so many requests may take where nobody says how long
+CONNECTIONS = 64  # of these are under way at once if no number is given: some servers refuse more
+LONGEST = 86400.0  # seconds that so many requests may take if no time is given
 Planned = tuple[Case, Level, Order]
 
 
@@ -46,7 +46,7 @@ def planned(request: LoadRequest, name: str, own: dict[str, Axis]) -> list[Plann
 def open_level(
     request: LoadRequest, name: str, rate: float, own: dict[str, Axis], seconds: float | None = None
 ) -> Planned:
-    """A level of requests that come at a rate, for so many seconds where the request does not say."""
+    """A level of requests that come at a rate, for so many seconds if the request does not say."""
     seconds = seconds or _seconds(request)
     due = arrivals.schedule(
         request.arrivals,
@@ -193,12 +193,12 @@ Measure = Callable[[float, float], Case]  # a level of so many requests per seco
 
 
 class Peak(NamedTuple):
-    rate: float | None  # requests per second that surely keep the promise; None where no rate was proven
-    broken: float | None  # the lowest rate that surely breaks it; None where none did
+    rate: float | None  # requests per second that certainly keep the promise; None if no rate was proven
+    broken: float | None  # the lowest rate that certainly breaks it; None if none did
     case: Case | None  # the level of `rate`
     sentence: str  # of the level that decided
     advice: str = ""  # of the check that made the last level invalid, else ""
-    # the likely peak by all levels and the ends between which it lies with 90 %; None where no level broke
+    # the likely peak by all levels and the ends between which it lies with 90 %; None if no level broke
     # the promise, or none kept it
     about: tuple[float, float, float] | None = None
 
@@ -270,7 +270,7 @@ class _Search:
         return min(queue.breaks(each.limit, QUANTILES[each.quantile]) for each in self._wanted)
 
     def proven(self) -> Peak:
-        """The likely peak, and a rate below it where a level of its own proves that."""
+        """The likely peak, and a rate below it if a level of its own proves that."""
         rate = BACK * (self._about() or (self._kept or self._above / 2,))[0]
         needed = max(samples_needed(QUANTILES[each.quantile], SURE) for each in self._wanted)
         sentence, case = f"a proof takes {needed} requests, there is time for {int(rate * self._left)}", None

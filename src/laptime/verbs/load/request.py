@@ -1,4 +1,4 @@
-"""What `laptime load` can be asked."""
+"""The request of `laptime load`."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from laptime.kit.units import seconds
 from laptime.records.plan import Name, Origin, Save
 
 BUDGET = 240.0  # seconds of sending of a search for the peak
-DURATION = 10.0  # seconds of a level where nobody says how long
+DURATION = 10.0  # seconds of a level if no time is given
 Bodies = Annotated[
-    list[str], Option("What is sent; .jsonl: a line each.", "FILE", flags="--body", read=typed.bodies)
+    list[str], Option("File to send; .jsonl: a line a request.", "FILE", flags="--body", read=typed.bodies)
 ]
 Headers = Annotated[
     list[tuple[str, str]],
@@ -38,7 +38,7 @@ def _duration(text: str) -> float:  # no lambda: annotations are read without th
 
 
 class LoadRequest(Struct, frozen=True, kw_only=True):
-    """What `laptime load` can be asked."""
+    """The request of `laptime load`."""
 
     target: str  # an address, or whatever `laptime bench` takes
     rates: Annotated[
@@ -90,7 +90,7 @@ class LoadRequest(Struct, frozen=True, kw_only=True):
         Path | None,
         Option("Cut prompts with this tokenizer.json; results still use the server's counts.", "PATH"),
     ] = None
-    slo: Annotated[str, Option("Limits on latency, ttft, itl or tpot, with commas.", "ttft=300ms@p95")] = ""
+    slo: Annotated[str, Option("Limits on latency, ttft, itl and tpot, with commas.", "ttft=300ms@p95")] = ""
     find_peak: Annotated[bool, Option("Find the highest rate that keeps --slo.")] = False
     # of sending, when the peak is looked for
     budget: Annotated[float, Option("Total sending time of --find-peak.", "TIME", read=seconds)] = BUDGET
@@ -167,7 +167,7 @@ class LoadRequest(Struct, frozen=True, kw_only=True):
             )
 
     def _check_levels(self) -> None:
-        """Raise where it is not said how much load, or said twice."""
+        """Raise if it is not said how much load, or said twice."""
         if self.find_peak and not self.slo:
             raise UsageError(
                 "--find-peak needs a promise",

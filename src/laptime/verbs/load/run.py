@@ -96,7 +96,7 @@ class _Levels:
         self._generator = None if self._own else Generator(senders, request.senders, chunks)
 
     def all(self, levels: Sequence[Planned]) -> None:
-        """Those that were asked for."""
+        """Run the requested levels."""
         if self._request.scenario == "Offline":
             levels = [at_once(self._request, self._name, self._own, self._seconds)]
         self._prepare(max(facts.rate or 0.0 for _, facts, _ in levels))
@@ -108,7 +108,7 @@ class _Levels:
             self._carry_out(case, facts, order, share, 0.0 if order.requests else after)
 
     def search(self) -> None:
-        """Those that a search for the peak asks for, and what it found."""
+        """Run the levels that a search for the peak asks for, and return its result."""
         request = self._request
         start = request.rates[0] if request.rates else 0.5 / max(self._seconds, 1e-4)
         peak = find_peak(self._at, promises(request.slo), start=start, budget=request.budget)
@@ -145,7 +145,7 @@ class _Levels:
         return level.carry_out(self._senders, order)
 
     def _prepare(self, rate: float) -> None:
-        """Of users nobody knows how fast they will send: one sender does until its CPU says otherwise."""
+        """Prepare senders: one sends for users, whose rate is unknown, until its CPU says otherwise."""
         if self._generator is not None:
             if self._generator.alone is None:
                 self._live.say("the generator tests itself on loopback")
@@ -156,7 +156,7 @@ def _finding(peak: Peak, request: LoadRequest) -> Finding:
     middle, low, high = peak.about or (None, None, None)
     evidence = {"rate": peak.rate, "broken": peak.broken, "slo": request.slo, "about": middle}
     about = f"the peak at {request.slo} is about {middle:.2g}/s [{low:.2g}, {high:.2g}]" if peak.about else ""
-    above = f"; {peak.broken:.3g}/s surely breaks it" if peak.broken else ""
+    above = f"; {peak.broken:.3g}/s certainly breaks it" if peak.broken else ""
     if peak.rate is None:
         told = f"{about}, not proven" if about else f"no rate was proven to keep {request.slo}"
         advice = peak.advice or f"--budget {2 * request.budget:.0f}s"

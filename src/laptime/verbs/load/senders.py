@@ -1,4 +1,4 @@
-"""What senders get, an address and what is sent or a program that they load, and how many of them there
+"""The senders: their targets, an address and what is sent or a program that they load, and how many there
 are."""
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 def sender_target(request: LoadRequest) -> tuple[Endpoint | Program, Subject]:
-    """What senders get, and what the run says of it. Raises UsageError: there is no such target."""
+    """Return the senders' target, and the run's record of it. Raises UsageError: there is no such target."""
     if request.is_endpoint:
         if find_spec("h11") is None:
             why = "laptime needs it to send requests over HTTP"
@@ -47,7 +47,7 @@ def sender_target(request: LoadRequest) -> tuple[Endpoint | Program, Subject]:
 
 
 def metrics_page(request: LoadRequest, target: Endpoint | Program) -> MetricsPage | None:
-    """Where the server of a language model counts itself; None of any other target."""
+    """Return where the server of a language model counts itself; None of any other target."""
     if not (isinstance(target, Endpoint) and request.is_language_model):
         return None
     from laptime.loadgen.server_metrics import MetricsPage  # it needs h11
@@ -116,7 +116,7 @@ class Generator:
         self.alone: Alone | None = None
 
     def prepare(self, rate: float) -> None:
-        """Measure the senders where that was not done, and start as many as a rate needs.
+        """Measure the senders if that was not done, and start as many as a rate needs.
         Raises CommandFailed: one of them failed."""
         if self.alone is None:
             self.alone = self._measured(rate)
@@ -147,9 +147,9 @@ class Generator:
 
 
 def order(rate: float, chunks: int) -> SelfTest:
-    """What is sent for so many requests per second: at least so many that their p99 is known.
+    """Return the self-test for so many requests per second: at least so many that their p99 is known.
 
-    Where that is more requests than asked for, their streams are shorter: chunks come as fast as asked."""
+    If that is more requests than asked for, their streams are shorter: chunks come as fast as asked."""
     tried = max(rate, FEWEST / SECONDS)
     requests = min(MOST, round(tried * SECONDS))
     per_second = max(LEAST_CHUNKS, round(rate * chunks / tried))

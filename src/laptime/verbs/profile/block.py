@@ -90,7 +90,7 @@ class profile:  # noqa: N801, used as torch.profiler.profile is
 
     @property
     def run(self) -> PublicRun:
-        """What was measured, after the block. Raises UsageError: the block has not ended, or had no step."""
+        """The run, after the block. Raises UsageError: the block has not ended, or had no step."""
         if self._run is None:
             raise UsageError(
                 "there is no profile yet",

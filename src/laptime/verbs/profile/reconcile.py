@@ -49,7 +49,7 @@ def reconciled(profile: Profile, observed: Observed, others: float | None = None
 
 
 def _beside_steps(observed: Observed) -> str:
-    """What a median step does not tell of the loop, to be said first; "" if it tells enough."""
+    """Say what a median step does not show of the loop, to be said first; "" if it shows enough."""
     walls = [step.host for step in observed.untraced]
     whole, usual = sum(walls) + observed.outside, len(walls) * median(walls or [0])
     if whole <= UNEVEN * usual:
@@ -86,7 +86,7 @@ def _beside(profile: Profile, observed: Observed, others: float | None) -> Recon
 
 
 def _between(observed: Observed) -> dict[str, int]:
-    """What the untraced loop did between its steps, and what new workers cost; ns per step."""
+    """Return the untraced loop's times between its steps, and what new workers cost; ns per step."""
     steps, forward = observed.untraced, observed.outside_phases.get("forward", 0)
     waits = [step.phases.get("data", 0) for step in steps]
     usual = round(median(waits))
@@ -103,7 +103,7 @@ def _between(observed: Observed) -> dict[str, int]:
 def parts(observed: Observed, untraced_ns: int) -> dict[str, int]:
     """The median untraced step in parts, each with its share of all untraced steps; they sum to it.
 
-    They are times of the host. Where a device works behind it, "other" holds the waiting for it."""
+    They are times of the host. If a device works behind it, "other" holds the waiting for it."""
     steps = observed.untraced
     whole = sum(step.wall for step in steps)
     shares = {name: sum(step.phases[name] for step in steps) / whole for name in steps[0].phases}
@@ -115,7 +115,7 @@ def parts(observed: Observed, untraced_ns: int) -> dict[str, int]:
 
 
 def untraced(observed: Observed) -> list[Finding]:
-    """What is known about the steps of a script that ended before any was traced."""
+    """Return findings about the steps of a script that ended before any was traced."""
     if not observed.untraced:
         return []
     walls = [step.wall for step in observed.untraced]

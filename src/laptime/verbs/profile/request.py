@@ -1,4 +1,4 @@
-"""What `laptime profile` can be asked."""
+"""The request of `laptime profile`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ OF_TARGETS = ("batch", "dtype", "device")  # options that a script, which makes 
 
 @dataclass(frozen=True, kw_only=True)
 class ProfileRequest:
-    """What `laptime profile` can be asked."""
+    """The request of `laptime profile`."""
 
     program: str  # a script, a module, a command written in Python (torchrun), or a target of `bench`
     arguments: list[str] = field(default_factory=list)

@@ -42,7 +42,7 @@ _PLANNED = ("steps", "warmup", "wait", "repeat", "step_by", "stack", "memory", "
 
 def profile(request: ProfileRequest, emit: Listener = ignore) -> Run:
     """Run the script until its steps are observed, and say where their time goes. The run. Its one case has
-    the untraced steps; `status` is failed where the script failed, interrupted after Ctrl-C: what was
+    the untraced steps; `status` is failed if the script failed, interrupted after Ctrl-C: what was
     measured until then is in it. emit: hears every event, the first one when the script has ended.
     Raises UsageError: there is no such script, an option is impossible, or no step was found in it.
     UserCodeError: it failed before a step was measured."""
@@ -104,7 +104,7 @@ def analysed(live: LiveRun, request: ProfileRequest, program: Program, outcome: 
 
 
 def settings(request: ProfileRequest, work: str) -> Settings:
-    """How the hooked process is to observe."""
+    """Return how the hooked process is to observe."""
     names = ("steps", "warmup", "wait", "repeat", "step_by", "stack", "memory", "quiet", "stop")
     return Settings(folder=work, **{name: getattr(request, name) for name in names})
 
@@ -163,7 +163,7 @@ def _artifact(path: Path) -> Artifact:
 
 
 class Told(Protocol):
-    """What a script's process says of itself."""
+    """The report of a script's process about itself."""
 
     libraries: dict[str, str]
     knobs: dict[str, Any]
@@ -179,11 +179,11 @@ def environment(observed: Told) -> Environment:
 # Why a script failed, or had no step to measure: in the words that its user reads.
 
 _OPTIONS = {"-o", "--output", "--json", "--steps", "--warmup", "--wait", "--trace", "--no-save", "--timeout"}
-"""Options of laptime that people write behind the script, where they are the script's."""
+"""Options of laptime that people write behind the script, if they are the script's."""
 
 
 def failure_of(program: Program, outcome: Outcome) -> LaptimeError | None:
-    """Why the script has failed, None when it has not. Its traceback was shown when it happened."""
+    """Return why the script has failed, None when it has not. Its traceback was shown when it happened."""
     name = program.subject.target
     if outcome.hung is not None:
         return Hung(

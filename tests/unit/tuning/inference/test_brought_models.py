@@ -35,7 +35,7 @@ def test_unusual_models_are_taken(function: str, tmp_path: Path) -> None:
     ("function", "why"),
     [
         ("language_model_with_cache", NESTED),
-        ("random_outputs", "the reference's outputs are others each time"),
+        ("random_outputs", "the reference's outputs differ each time"),
     ],
 )
 def test_others_are_refused_in_a_sentence(function: str, why: str, tmp_path: Path) -> None:

@@ -211,7 +211,7 @@ def test_a_model_that_draws_its_outputs_is_refused(tmp_path: Path) -> None:
     (tmp_path / "model.py").write_text(MODEL)
     with pytest.raises(UsageError) as refused:
         ModelEvaluator(ModelRequest(target=f"{tmp_path}/model.py:noisy"), tmp_path)
-    assert "others each time" in refused.value.why
+    assert "differ each time" in refused.value.why
 
 
 SAMPLES = """

@@ -77,7 +77,7 @@ def test_a_name_that_the_script_has_for_something_else_is_left_alone(
     script: Callable[..., Sources], change: Callable[[str], Change], text: str
 ) -> None:
     sources = script(text)
-    with pytest.raises(CannotEdit, match="something else of the name torch"):
+    with pytest.raises(CannotEdit, match="another object named torch"):
         sources.apply(change(THREADS))
     assert sources.diff() == ""
 
@@ -86,7 +86,7 @@ def test_a_variable_of_the_process_has_a_name_of_its_own(
     script: Callable[..., Sources], change: Callable[[str], Change]
 ) -> None:
     sources = script("import os\n\n\ndef libc():\n    pass\n")
-    with pytest.raises(CannotEdit, match="something else of the name libc"):
+    with pytest.raises(CannotEdit, match="another object named libc"):
         sources.apply(change('script.at_start("libc = ctypes.CDLL(None)", "import ctypes")'))
     script("from common import ctypes\n").apply(change('script.at_start("ctypes.util", "import ctypes")'))
 
@@ -122,7 +122,7 @@ def test_a_name_that_is_taken_is_not_defined_again(
     script: Callable[..., Sources], edited: Callable[..., str]
 ) -> None:
     sources = script(LOADER + "seed = 3\n", ("loader", "DataLoader(ds)", {"detail": "DataLoader"}))
-    with pytest.raises(CannotEdit, match="something else of the name seed"):
+    with pytest.raises(CannotEdit, match="another object named seed"):
         edited(sources, DEFINE)
     assert sources.diff() == ""
 

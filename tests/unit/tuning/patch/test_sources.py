@@ -72,7 +72,7 @@ def test_an_edit_that_is_no_python_is_refused(
     sources = script(TEXT, *SITES)
     with pytest.raises(CannotEdit):
         sources.apply(change('script.set_arguments("loader", timeout="3 4")'))
-    with pytest.raises(CannotEdit, match="would be no Python"):
+    with pytest.raises(CannotEdit, match="would not be valid Python"):
         sources.apply(change('script.on_batch("return {batch}")'))
     assert sources.diff() == ""
 

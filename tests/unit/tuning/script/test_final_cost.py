@@ -94,7 +94,7 @@ def test_a_shortfall_names_a_budget_that_would_do() -> None:
     assert lacked.budget % 30 == 0
     assert lacked.sentence == (
         "the gain was not measured again: it takes about 62.0 s, and 10.0 s were left; "
-        "a budget of about 150 s would do"
+        "a budget of about 150 s would be enough"
     )
     # What follows the race that was lacking is part of the budget, too.
     assert shortfall("race", "", 20.0, 40.0, 20.0, more=100.0).budget > 40.0 + 120.0

@@ -113,7 +113,7 @@ def test_ctrl_c_before_anything_is_known_leaves_nothing(monkeypatch: pytest.Monk
 def test_a_session_says_why_it_ended() -> None:
     run = tune_server(asked())
     assert run.tuning is not None
-    assert (run.tuning.ended, run.tuning.why_ended) == ("complete", "all that may help here was tried")
+    assert (run.tuning.ended, run.tuning.why_ended) == ("complete", "all that may help was tried")
 
 
 def test_a_session_whose_rounds_could_not_be_used_does_not_blame_the_budget(

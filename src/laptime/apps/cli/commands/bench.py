@@ -99,8 +99,8 @@ def command(
     """Measure how fast a model runs, with an interval and a verdict.
 
     TARGET is torchvision:NAME, timm:NAME, keras:NAME, FILE.py:FUNCTION, PACKAGE.MODULE:FUNCTION or a model
-    file (.onnx, .xml, .keras); the function returns a model, or a model and its inputs. Two and more targets,
-    frameworks, or values of an option, are measured side by side and compared; the first is the baseline.
+    file (.onnx, .xml, .keras); the function returns a model, or a model and its inputs. Two or more targets,
+    frameworks or values of an option are measured side by side and compared; the first is the baseline.
 
     \b
     laptime bench torchvision:resnet18 --batch 1,8 -o report.html
@@ -116,7 +116,7 @@ def command(
 
 
 def _phases(llm: bool, prompt: list[int] | None, answer: int | None) -> dict[str, list[Any]]:
-    """The options of a language model's phases; none where none is measured.
+    """The options of a language model's phases; none if none is measured.
     Raises UsageError: what only a language model has was asked of another, or a prompt without tokens."""
     if not llm and (prompt or answer):
         what, why = (

@@ -64,7 +64,7 @@ def command(
     run = stored(subject)
     if run is not None and against_rev and is_foreign(subject) and not again:
         raise UsageError(
-            f"{subject} was imported, and laptime does not run its targets unasked",
+            f"{subject} was imported, and laptime does not run its targets by itself",
             why=f"it names {', '.join(each.target for each in run.subjects)}; measuring that runs its code",
             next="--again   runs it all the same",
         )

@@ -21,7 +21,7 @@ from laptime.verbs.compare import compare_runs, refuse_profiles
 from laptime.verbs.history import recent
 
 again_option = click.option(
-    "--again", is_flag=True, help="Measure what run files from elsewhere name, too: this runs their code."
+    "--again", is_flag=True, help="Also run targets that files from elsewhere name; this runs their code."
 )
 
 
@@ -48,10 +48,9 @@ def command(
     """Compare two runs, or two targets measured side by side, in words.
 
     A is the baseline. A and B are stored runs (last, last~1, an id, a name, a file) or targets. Two targets
-    are measured interleaved, which is the most precise. A target compared
-    with a run is measured as the run was. Where two runs do not tell, their
-    targets are measured again, interleaved, if both are still the same. Of files from elsewhere they are
-    not, unless --again stands there: it runs the code that the files name.
+    are measured interleaved, which is most precise. A target compared with a run is measured as the run was.
+    If two runs cannot decide, their targets are measured again, interleaved, if both are unchanged. Targets
+    named by files from elsewhere are measured only with --again, which runs their code.
 
     --same NAME takes the place of A and B: it measures one architecture in every installed framework that
     has it, and first checks that all are the same model (parameters, FLOPs).
@@ -93,7 +92,7 @@ def command(
         names = " and ".join(map(one_line, targets))
         say(f"these files cannot decide   next: --again   measures {names}, which runs that code")
     elif all(targets) and len({*targets}) == 2:
-        say("the stored runs do not say: measuring both again, interleaved (--stored leaves that out)")
+        say("the stored runs cannot decide: measuring both again, interleaved (--stored skips that)")
         return measure_now(as_measured(left, requested(targets, given)), delivery)
     from laptime.reports.documents import compared  # not for `laptime --help`, which reads this file
 
@@ -133,7 +132,7 @@ def as_measured(run: Run, request: BenchRequest) -> BenchRequest:
 
 
 def unchanged(run: Run) -> str:
-    """The one target of a run, where what it names is what was measured; "" where it is not, or not known."""
+    """The one target of a run, where what it names is what was measured; "" if it is not, or not known."""
     if len(run.subjects) != 1:
         return ""
     subject = run.subjects[0]

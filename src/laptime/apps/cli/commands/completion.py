@@ -1,4 +1,4 @@
-"""Print what makes a shell complete laptime's words, targets, runs and optimizations.
+"""Print shell code that completes laptime's words, targets, runs and optimizations.
 
 The shell then asks `laptime` itself (click's protocol, `_LAPTIME_COMPLETE`): it completes what exists."""
 
@@ -17,7 +17,7 @@ SHELLS = ("bash", "zsh", "fish")
 @click.argument("shell", type=click.Choice(SHELLS))
 @voice_options
 def command(shell: str) -> None:
-    """Print what makes a shell complete laptime's words, targets, runs and optimizations.
+    """Print shell code that completes laptime's words, targets, runs and optimizations.
 
     \b
     laptime completion bash >> ~/.bashrc

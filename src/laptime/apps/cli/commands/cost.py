@@ -21,10 +21,10 @@ def command(*, delivery: Delivery, references: tuple[str, ...], **given: Any) ->
     """Say what measured speeds cost on which machine, and what another machine cannot beat.
 
     RUN is a stored run (last, last~1, an id, a name, a file) of bench, tune, profile or a load test. Two runs
-    are compared: before and after. More are the same program on several machines, for --where.
+    are compared: before and after. Three or more are the same program on several machines, for --where.
 
-    The price is yours (--usd-per-hour), or that of the table for --machine or for the machine that the run
-    tells. `laptime cost update` fetches the public lists of prices that need no key.
+    The price is yours (--usd-per-hour), or the listed one for --machine or for the machine that the
+    run names. `laptime cost update` fetches the public lists of prices that need no key.
 
     \b
     laptime cost last

@@ -11,7 +11,7 @@ from laptime.kit.errors import ExitCode
 
 
 @click.command("doctor")
-@click.option("--quick", is_flag=True, help="Skip what takes long: do not measure peak rates.")
+@click.option("--quick", is_flag=True, help="Skip the slow part: do not measure peak rates.")
 @click.option("--fresh", is_flag=True, help="Measure the peak rates again, even if they are stored.")
 @on_option
 @report_options

@@ -22,10 +22,10 @@ from laptime.apps.cli.options import complete_extensions, complete_runs, voice_o
 @voice_options
 @pass_voice
 def command(voice: Voice, /, name: str, reference: str, place: str) -> None:
-    """Hand the numbers of a stored run to another tool.
+    """Send the numbers of a stored run to another tool.
 
     NAME is mlflow, opentelemetry, prometheus, tensorboard or wandb; if its library is missing, the error
-    says how to install it. Every statistic of every case is handed over with the ends of its interval,
+    says how to install it. Every statistic of every case is sent with the ends of its interval,
     under its name in docs/metrics.md, in SI units, beside the verdict.
 
     \b

@@ -34,7 +34,7 @@ def command(*, delivery: Delivery, pattern: str, metric: str, by: By, last: int,
 
     TARGET is a case key, a target or the name of runs; * and ? are wildcards. Runs under different
     conditions (machine, driver, libraries ...) get histories of their own. The chance of reporting a change
-    where there is none is 1 % (docs/history.md).
+    that did not happen is 1 % (docs/history.md).
 
     \b
     laptime history

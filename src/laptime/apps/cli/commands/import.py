@@ -23,7 +23,7 @@ from laptime.store import files, folder
     "format_",
     metavar="NAME",
     default="",
-    help="Whose results: pytest_benchmark, hyperfine, google_benchmark, laptime ... [default: by content]",
+    help="Format of results: pytest_benchmark, hyperfine, google_benchmark ... [default: by content]",
 )
 @click.option("--name", metavar="TEXT", default="", help="Name of these runs: laptime show TEXT.")
 @voice_options
@@ -34,7 +34,7 @@ def command(voice: Voice, /, paths: tuple[str, ...], format_: str, name: str) ->
 
     They can then be listed, shown, compared and used in histories like any run. Their verdict is noisy,
     because these files do not say what disturbed the measurement. Importing a file again changes nothing;
-    of a file that has grown, only what is new is taken.
+    if a file has grown, only its new results are imported.
 
     \b
     laptime import .benchmarks/*/*.json

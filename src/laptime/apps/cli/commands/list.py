@@ -40,7 +40,7 @@ _MOST = 5000  # rows of a page
 @voice_options
 @pass_voice
 def command(voice: Voice, /, limit: int, everything: bool, outputs: tuple[str, ...], as_json: bool) -> None:
-    """List stored runs, newest first; -o writes a page of all of them, which can be searched.
+    """List stored runs, newest first; -o writes a page of all runs that can be searched.
 
     Interrupted runs keep what was measured until then. Damaged files are listed, too.
 
@@ -147,7 +147,7 @@ def _subject(line: ListedRun) -> str:
 
 
 def _verdict(line: ListedRun) -> str:
-    """One word, and how the run ended where that is not well."""
+    """One word, and how the run ended if that is not well."""
     if line.fault:
         return "damaged"
     if line.bound:
@@ -159,7 +159,7 @@ def _verdict(line: ListedRun) -> str:
 
 
 def _when(line: ListedRun) -> str:
-    """In the reader's own time zone."""
+    """Format a time in the reader's own time zone."""
     try:
         return f"{moment(line.started).astimezone():%Y-%m-%d %H:%M}"
     except ValueError:

@@ -20,9 +20,9 @@ from laptime.verbs.load.request import LoadRequest
 def command(*, delivery: Delivery, target: str, **given: Any) -> int:
     """Put load on an endpoint or a model, and find the highest rate that keeps a promise.
 
-    URL is an address (http://127.0.0.1:9000/predict); TARGET is what `laptime bench` takes, with a queue in
+    URL is an address (http://127.0.0.1:9000/predict); TARGET is a target of `laptime bench`, with a queue in
     front of it. Requests are due at times that were drawn before the first is sent, and latency counts from
-    then: a server that stands still makes those behind it wait, and that is told.
+    then: if a server stops, later requests wait, and that wait is counted.
 
     \b
     laptime load http://127.0.0.1:9000/predict --body x.json --rate 10,20,40

@@ -21,7 +21,7 @@ def command(*, delivery: Delivery, program: str, arguments: tuple[str, ...], **g
 
     Steps are found from the script's optimizer, its DataLoader or its model's calls. The first steps warm up,
     some are timed, a few are traced; then the script is stopped. Options of laptime come before the script,
-    those of the script after it. The script's output is shown as it comes; with --json it goes to stderr.
+    options of the script after it. The script's output is shown as it comes; with --json it goes to stderr.
 
     \b
     laptime profile train.py --epochs 10

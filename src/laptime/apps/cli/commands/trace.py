@@ -53,8 +53,7 @@ def command(
     Reads traces of torch.profiler (.json, .json.gz) from any version and device, and .xplane.pb files of
     TensorFlow; packed by gzip, zip, xz or zstd, too. Exports of Nsight Systems (.sqlite) and rocprof (.db),
     memory snapshots (.pickle) and logs of torch.compile (.log) give the same page. Several files are the
-    ranks of one job; of a folder,
-    those that belong together. A truncated JSON file is read up to where it ends.
+    ranks of one job, as are files of a folder that belong together. A truncated JSON file is read to its end.
 
     \b
     laptime trace trace.json.gz -o report.html

@@ -60,11 +60,11 @@ class Subject(options.Command):
 
     @property
     def flags(self) -> set[str]:
-        """All that may be typed for them."""
+        """All flags that may be typed for them."""
         return {flag for option in self.asked for flag in option.opts}
 
     def choices(self, name: str, *others: Any) -> Sequence[Any]:
-        """What may stand behind an option; these, if it has no choices."""
+        """Return the choices of an option; `others` if it has none."""
         return next((each.field.choices for each in self.asked if each.name == name), ()) or others
 
     def _refuse(self, given: str, owners: Sequence[Subject]) -> None:
@@ -77,7 +77,7 @@ class Subject(options.Command):
 
 
 class Tune(click.Group):
-    """`tune`: the subject is the word behind it, or is told from what is to be tuned."""
+    """`tune`: the subject is the word behind it, or follows from the name of the target."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Read the line, with its subject in front."""
@@ -183,8 +183,8 @@ def script(*, delivery: Delivery, program: str, arguments: tuple[str, ...], **gi
 
     The script itself is not edited. tune first finds what limits its step, then races one change after
     another against it and compares outputs, losses, gradients and weights of a few steps with each: a
-    gate, no proof of a whole training. It measures all kept changes together in new processes and writes
-    them as a patch. Options of laptime come before SCRIPT.py, those of the script after it.
+    gate, not a proof of a whole training. It measures all kept changes together in new processes and writes
+    them as a patch. Options of laptime come before SCRIPT.py, options of the script after it.
 
     Exit codes: 0 faster, 5 no change helped, 3 undecided, 1 the gate failed, 4 the
     script fails.
@@ -216,9 +216,9 @@ def script(*, delivery: Delivery, program: str, arguments: tuple[str, ...], **gi
 def model(*, delivery: Delivery, target: str, **given: Any) -> int:
     """Make a model run faster, and hand back a folder that runs without laptime.
 
-    A MODEL is named as for `laptime bench`: torchvision:NAME, timm:NAME, file.py:FUNCTION, FILE.onnx. Changes
-    of how it runs are raced, its outputs are compared with those of the model as it is on inputs
-    that no change has seen, and --export keeps the result as a folder.
+    A MODEL is named as for `laptime bench`: torchvision:NAME, timm:NAME, file.py:FUNCTION, FILE.onnx. tune
+    races changes of how it runs, compares its outputs with those of the unchanged model on inputs that no
+    change has seen, and --export keeps the result as a folder.
 
     Exit codes: 0 faster, 5 no change helped, 3 undecided, 1 the gate failed, 4 the
     model fails.
@@ -241,8 +241,8 @@ def model(*, delivery: Delivery, target: str, **given: Any) -> int:
 def server(*, delivery: Delivery, words: tuple[str, ...], older: str, **given: Any) -> int:
     """Choose the flags of a server, and hand back its command line.
 
-    COMMAND stands in one pair of quotes, with {port} and choices in braces, today's value first. The server
-    is started anew for each trial and loaded as by `laptime load`, and has to answer the same.
+    COMMAND is one quoted argument, with {port} and choices in braces, today's value first. The server
+    is started anew for each trial, loaded as by `laptime load`, and must give the same answers.
 
     Exit codes: 0 faster, 5 no flag helped, 3 undecided, 1 the gate failed, 4 the
     server fails.
@@ -279,7 +279,7 @@ server.reason = "only the flags of a server are tuned"
 def command() -> None:
     """Make a training script, a model or a server faster, with proof, and hand the change back.
 
-    What is tuned is told from its name: `laptime tune train.py` is `laptime tune script train.py`, and
+    The name decides what is tuned: `laptime tune train.py` is `laptime tune script train.py`, and
     `laptime tune torchvision:resnet18` is `laptime tune model torchvision:resnet18`.
 
     \b

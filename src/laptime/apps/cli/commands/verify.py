@@ -25,12 +25,12 @@ def command(*, delivery: Delivery, recipe: Path, **given: Any) -> int:
 
     RECIPE is the .laptime.json file that `tune` wrote beside the patch, or the recipe.json of a model's
     folder. verify times the script with and without the recipe in new processes and compares outputs, losses,
-    gradients and weights of a few steps again; of a model it compares the outputs.
+    gradients and weights of a few steps again; for a model it compares the outputs.
 
-    RUN is a stored session, as for `laptime show`: the only way for a server, which is started as it was and
-    with the final flags, and asked and loaded again.
+    RUN is a stored session, as for `laptime show`. For a server it is the only way: the server is started as
+    it was and with the final flags, and its answers and speed are compared again.
 
-    Exit codes: 0 still faster and is the same, 1 not any more, 3 undecided.
+    Exit codes: 0 still faster and the same, 1 no longer, 3 undecided.
 
     \b
     laptime verify train.laptime.json

@@ -27,7 +27,7 @@ _PERFZERO: tuple[tuple[str, str, str, dict[str, Any]], ...] = (
     ("git_repos", "URL;BRANCH;HASH,...", "Clones to make. Repeatable.", {"multiple": True}),
     ("use_cached_site_packages", "", "Use existing clones as they are.", {"is_flag": True}),
     ("python_path", "FOLDER,...", "Import folders, in site-packages of the workspace.", {}),
-    ("workspace", "FOLDER", "Where clones and results go. [default: workspace]", {}),
+    ("workspace", "FOLDER", "Folder for clones and results. [default: workspace]", {}),
     ("execution_id", "NAME", "Folder of the results. [default: the time, UTC]", {}),
     ("root_data_dir", "FOLDER", "Data of the benchmarks. [default: /data]", {}),
     ("data_downloads", "URL;PATH[;SHA256],...",
@@ -146,7 +146,7 @@ def _text(run: Run, *, save: bool) -> str:
 
 
 def _notes(run: Run) -> list[str]:
-    """What failed, what was not kept, and what speaks against the numbers; equal sentences once."""
+    """List failures, results that were not kept, and doubts about the numbers; equal sentences once."""
     of: dict[str, list[str]] = {}
     for case in run.cases:
         summary = case.details.perfzero
@@ -163,7 +163,7 @@ def _notes(run: Run) -> list[str]:
 
 
 def _number(metric: dict[str, Any] | None) -> str:
-    """The mean over trials, with its interval where there is one; in the benchmark's own unit."""
+    """The mean over trials, with its interval if there is one; in the benchmark's own unit."""
     if metric is None:
         return "-"
     value, ci95 = metric["value"], metric["ci95"]

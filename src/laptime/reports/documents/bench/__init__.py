@@ -104,7 +104,7 @@ def _knee(run: Run) -> Finding | None:
 
 
 def _brief(run: Run, stats: list[Stats], because: str, best: list[doc.Card]) -> list[doc.Block]:
-    """The numbers: a line for a single case, else the best ones and the table; the trust where the verdict
+    """The numbers: a line for a single case, else the best ones and the table; the trust if the verdict
     is another one."""
     failures = verdicts.failures(run)
     trust = [doc.Facts([(run.trust, because)])] if _has_answer(run) else []

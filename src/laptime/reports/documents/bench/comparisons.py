@@ -78,7 +78,7 @@ def _evidence(each: Comparison) -> Cell:
 
 
 def sentence_of(each: Comparison) -> str:
-    """What came of it, in words."""
+    """Return the result of a comparison in words."""
     told = each.sentence or compare.sentence(each.word, each.speedup, each.ci95, each.margin)
     return words.printable(told)
 

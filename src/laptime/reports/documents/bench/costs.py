@@ -1,4 +1,4 @@
-"""What a model costs beside its speed: the start, memory, the work of an item, and what more cores bring."""
+"""The costs of a model beside its speed: the start, memory, work of an item, and the gain of more cores."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _work(run: Run, stats: list[Stats]) -> list[doc.Block]:
 
 
 def _receipts(run: Run) -> dict[str, list[tuple[str, str]]]:
-    """What the model is, and what was counted for its FLOPs; equal ones are shown once."""
+    """Describe the model, and what was counted for its FLOPs; equal ones are shown once."""
     receipts: dict[str, list[tuple[str, str]]] = {}
     titles = {"model": "The model and its inputs", "inputs": "What its calls got"}
     for name, title in {**titles, "count": "What was counted as FLOPs"}.items():
@@ -77,7 +77,7 @@ def _length(stat: Stat) -> float:
 
 
 def cores(run: Run) -> doc.Section:
-    """A row a number of threads and instances, fewest first; nothing where there is one number alone."""
+    """A row a number of threads and instances, fewest first; nothing if there is one number alone."""
     cores = run.environment.physical_cores
     rows = scaling(run.cases, run.constants, None if cores is None else float(cores))
     each_thread = lambda row: doc.number(row.rate.value / row.workers, "1/s")  # noqa: E731

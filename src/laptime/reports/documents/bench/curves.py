@@ -23,7 +23,7 @@ _MOST_OPEN = 3
 
 
 def against_batch(run: Run, stats: list[Stats]) -> Section:
-    """Two drawings side by side; nothing where no variant has two batch sizes."""
+    """Two drawings side by side; nothing if no variant has two batch sizes."""
     tags = {tag for numbers in stats for tag in numbers}
     rate = regime_of(numbers_of(stats, RATE))
     regime = next((r.value for r in HEADLINE_ORDER if f"latency/{r}/median" in tags), "")
@@ -46,7 +46,7 @@ def against_batch(run: Run, stats: list[Stats]) -> Section:
                     if finding.kind == f"batch/{word}" and isinstance(value, int):
                         words_at[value] = f"{words_at[value]}, {word}" if value in words_at else word
             charts.append(Chart(title, partial(_batches, lines, title, words_at), half=True))
-    note = "Vertical bars are 95 % intervals; where none is seen, it is smaller than the mark."
+    note = "Vertical bars are 95 % intervals; an interval that is not visible is smaller than the mark."
     blocks: list[Block] = [Panels(charts), Text(note)] if charts else []
     return Section("batch", "Against batch", blocks, detail="page")
 
@@ -71,7 +71,7 @@ def _batches(lines: dict[str, list[tuple[int, Stat]]], title: str, knees: dict[i
 
 
 def _line(points: list[tuple[int, Stat]], at: int, name: str, number: int) -> list[Mark]:
-    """A variant, named where there are several."""
+    """A variant, named if there are several."""
     style = numbered(at, name if number > 1 else "")
     line = [(batch, stat.value or 0.0) for batch, stat in points]
     texts = [f"batch {batch}: {stat.text} {interval_text(stat)}".rstrip() for batch, stat in points]

@@ -31,7 +31,7 @@ class Metric(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One number: `value` and `ci95` (95 % interval) in `unit` (SI), from `n` samples.
 
     `value` is null when the samples cannot support it; `note` then says why. `at_least` is there, and true,
-    where the true number is larger: not everything could be counted, as `note` says."""
+    if the true number is larger: not everything could be counted, as `note` says."""
 
     value: float | None
     unit: str

@@ -1,4 +1,4 @@
-"""What stands below the table of cases: model, inputs, tokens, start-up, memory, metrics without a column."""
+"""The lines below the table of cases: model, inputs, tokens, start-up, memory, metrics without a column."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def agreement(run: Run) -> list[tuple[str, str]]:
 
 
 def models(run: Run, stats: list[Stats]) -> list[str]:
-    """What each model is and does: parameters, work an item, rate."""
+    """Describe each model: parameters, work an item, rate."""
     groups: dict[str, list[str]] = {}
     for target in dict.fromkeys(case.target for case in run.cases):
         pairs = [(c, s) for c, s in zip(run.cases, stats, strict=True) if c.target == target]
@@ -147,7 +147,7 @@ def _startup_text(name: str, stats: Stats) -> str:
 
 
 def memory(stats: Stats) -> list[Stat]:
-    """All that is known about the memory of a case, the device's first."""
+    """Return all known facts about the memory of a case, the device's first."""
     parts = [stat for tag, stat in stats.items() if tag.startswith("memory/")]
     return sorted(parts, key=lambda stat: not stat.tag.startswith("memory/device"))
 
@@ -158,7 +158,7 @@ def memory_name(stat: Stat) -> str:
 
 
 def _memory(run: Run, stats: list[Stats]) -> list[tuple[str, str]]:
-    """Where device memory goes, and what a call adds on the host; the peak is in the table."""
+    """Return where device memory goes, and what a call adds on the host; the peak is in the table."""
     groups: dict[str, list[str]] = {}
     for case, numbers in zip(run.cases, stats, strict=True):
         place = "device" if "memory/device/peak" in numbers else "host"
@@ -194,7 +194,7 @@ def token_rows(run: Run, stats: list[Stats]) -> list[tuple[str, str]]:
 
 
 def inputs(run: Run) -> str:
-    """A phrase for each different input, with its case where there are several; empty where none is known."""
+    """A phrase for each different input, with its case if there are several; empty if none is known."""
     phrases: dict[str, str] = {}
     for case in run.cases:
         if text := _of_calls(case):

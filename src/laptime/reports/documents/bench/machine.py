@@ -16,7 +16,7 @@ from laptime.reports.fields import Field, listed
 
 
 def section(run: Run) -> Section:
-    """Folded away on the page; the checks are open where the verdict is not `trusted`."""
+    """Folded away on the page; the checks are open if the verdict is not `trusted`."""
     machine = f"Machine, libraries and knobs (fingerprint {run.environment.fingerprint})"
     environment = run.environment
     facts: dict[str, Any] = msgspec.to_builtins(environment)

@@ -1,4 +1,4 @@
-"""What speaks for and against the numbers of a run, as sentences and as test cases.
+"""The reasons for and against the numbers of a run, as sentences and as test cases.
 
 Of test cases, broken is a failure; undecided, invalid and failed are errors, because a pipeline must not pass
 on them. What has no number stands there, too, whatever else was asked of the run."""
@@ -31,13 +31,13 @@ _CAUSES = ("growth", "quota", "waits_for_itself")  # notes that explain what the
 
 
 class Reason(Check, frozen=True, kw_only=True):
-    """What a check or a failure says, and of which cases."""
+    """The sentence of a check or a failure, and its cases."""
 
     cases: list[Case]
 
 
 def reasons(run: Run) -> list[Reason]:
-    """All that speaks against the numbers, or is worth saying of them; the worst first.
+    """List everything that speaks against the numbers, or is worth saying of them; the worst first.
 
     Equal sentences of several cases are one reason."""
     told: list[tuple[Check, list[Case]]] = [(check, []) for check in run.checks]
@@ -54,7 +54,7 @@ def reasons(run: Run) -> list[Reason]:
 
 
 def against(reasons: list[Reason]) -> list[Reason]:
-    """Those that speak against the numbers, a note that explains them first."""
+    """List the reasons against the numbers, a note that explains them first."""
     bad = [reason for reason in reasons if reason.outcome in ("fail", "warn")]
     is_effect = bool(bad) and bad[0].outcome == "warn" and bad[0].name in _EFFECTS
     causes = [reason for reason in reasons if reason.outcome == "note" and reason.name in _CAUSES]
@@ -138,7 +138,7 @@ def disturbed(run: Run) -> str:
 
 
 def unmeasured(run: Run) -> list[str]:
-    """What was tried and has no number, with the reason: a missing number is never a zero."""
+    """List attempts that gave no number, with the reason: a missing number is never a zero."""
     sentences: dict[str, None] = {}
     for case in run.cases:
         for name, reason in case.details.unmeasured.items():

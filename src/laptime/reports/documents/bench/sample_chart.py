@@ -101,7 +101,7 @@ class SampleChart:
         return svg.drawing(*size, *parts, self._quantiles(on), label=label, class_="chart samples")
 
     def keys(self) -> Markup:
-        """What the marks mean, and what was left out of the drawing."""
+        """Draw the legend of the marks, and say what was left out of the drawing."""
         on = self._on(BROAD)
         numbers = [(kind, int((on.kinds == index).sum())) for index, kind in enumerate(KINDS)]
         items = [(kind.shape, f"mark {kind.name}", kind.words, n) for kind, n in reversed(numbers) if n]
@@ -115,7 +115,7 @@ class SampleChart:
         return legend(items) + (svg.el("p", note, class_="quiet") if note else "")
 
     def points(self) -> dict[str, Any]:
-        """What the tooltips need: words of the kinds; pixels, seconds, latency, kind, process of a mark."""
+        """Return the data of tooltips: words of kinds; pixels, seconds, latency, kind, process of a mark."""
         on = self._on(BROAD)
         series, marked, xs = on.series, on.marked, on.places
         process = np.asarray(series.process or [0] * len(on.values), dtype=int)
@@ -174,7 +174,7 @@ class SampleChart:
         return line.drawn(on.over_time._replace(frame=place))
 
     def _quantiles(self, on: Drawn) -> Markup:
-        """The median in figures, and names of other quantiles where there is room beside it."""
+        """The median in figures, and names of other quantiles if there is room beside it."""
         taken: list[float] = []
         marks, end = [], on.side.frame.right
         for name in ("median", "p95", "p5", "p99", "p90"):

@@ -55,7 +55,7 @@ def _case(run: Run, index: int, stats: Stats, most: int) -> list[Block]:
 
 
 def _beside(run: Run, case: Case, series: Series) -> list[Series]:
-    """What shares the axis: all that it is compared with, unless their differences hide each one's own."""
+    """Return the series on the same axis: all compared ones, unless their differences hide each one's own."""
     keys = next((group for group in _compared(run) if case.key in group), {case.key})
     found = [each.find(series.metric.tag, series.regime) for each in run.cases if each.key in keys]
     timed = [each for each in found if each is not None and each.samples]

@@ -24,7 +24,7 @@ LATENCIES = tuple(regime.value for regime in HEADLINE_ORDER if regime.times_call
 ENERGIES = ("energy/item/net", "energy/item/gross", "energy/item", "energy/net", "energy/gross", "energy")
 RATE = "throughput"  # in place of a tag: the throughput of each case, whatever its regime
 STARTS = (("time/cold_start", "cold start", ""), ("time/first_call", "first call", ""))
-"""Columns beside the metrics where several frameworks are compared: tag, title, regime."""
+"""Columns beside the metrics if several frameworks are compared: tag, title, regime."""
 SPARE = ("latency/isolated/p95", RATE)  # tags of columns that a narrow terminal can do without beside those
 SPARE_OF_SUITES = (RATE, "latency/isolated/p95", "memory/")
 """The same where benchmarks stand one below the other; the last goes first."""
@@ -38,7 +38,7 @@ def headline(stats: Stats) -> Stat | None:
 
 
 def interval_text(stat: Stat) -> str:
-    """The 95 % interval, `[25.9, 26.8] ms`; empty where none is known."""
+    """The 95 % interval, `[25.9, 26.8] ms`; empty if none is known."""
     return show_interval(stat.ci95, stat.value, stat.unit) if stat.ci95 and stat.value else ""
 
 
@@ -123,7 +123,7 @@ def numbers_of(stats: list[Stats], tag: str) -> list[Stat | None]:
 
 
 def regime_of(rates: Sequence[Stat | None]) -> str | None:
-    """The regime that all of these share; empty where they differ, None where there is none."""
+    """The regime that all of these share; empty if they differ, None if there is none."""
     regimes = {rate.regime or "" for rate in rates if rate is not None}
     return regimes.pop() if len(regimes) == 1 else "" if regimes else None
 
@@ -158,18 +158,18 @@ def metrics(stats: list[Stats]) -> list[tuple[str, str, str]]:
 
 
 def metric_of(cases: Sequence[Case], tag: str) -> Metric | None:
-    """The metric behind a statistic; None where it was derived from others."""
+    """The metric behind a statistic; None if it was derived from others."""
     kind = "latency" if tag.startswith(("latency/", RATE)) else tag
     return next((s.metric for case in cases for s in case.series if s.metric.tag == kind), None)
 
 
 def lies_when(metric: Metric | None) -> str:
-    """When not to believe it; empty where nothing is known."""
+    """When not to believe it; empty if nothing is known."""
     return f"Lies when: {metric.lies_when}" if metric and metric.lies_when else ""
 
 
 def _cell(case: Case, stat: Stat | None, *, named: bool) -> Cell:
-    """A number; with its regime where the head of the column names none."""
+    """A number; with its regime if the head of the column names none."""
     if stat is None:
         return Cell("-")
     if stat.value is None and stat.tag.endswith("/p95"):
@@ -208,7 +208,7 @@ def cards(run: Run, stats: list[Stats]) -> list[Card]:
     for tag in wanted:
         pairs = zip(run.cases, numbers_of(stats, tag), strict=True)
         told = [(case, stat) for case, stat in pairs if stat is not None and stat.value is not None]
-        # The best of all is valid, and not of disturbed calls; any one where there are none.
+        # The best of all is valid, and not of disturbed calls; any one if there are none.
         valid = [pair for pair in told if pair[0].trust != "invalid"] or told
         if measured := [pair for pair in valid if not pair[1].crowded] or valid:
             choose = max if _is_top(measured[0][1]) else min

@@ -1,4 +1,4 @@
-"""What runs cost as a document: the answer, a line a speed, the bill, what other machines cannot beat."""
+"""The document of costs: the answer, a line a speed, the bill, the bounds of other machines."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def data(cost: Cost) -> dict[str, Any]:
 
 
 def _headline(cost: Cost) -> doc.Headline:
-    """What was asked last is answered first: the saving, else the cheapest line."""
+    """Answer the last question first: the saving, else the cheapest line."""
     best = words.best(cost)
     if len(cost.savings) == 1:
         saving = cost.savings[0]
@@ -86,7 +86,7 @@ def _next(cost: Cost, best: Line) -> list[str]:
 
 
 def _machine(cost: Cost, best: Line) -> str:
-    """The options that gave the machine and its price; nothing where the run told them."""
+    """The options that gave the machine and its price; nothing if the run told them."""
     priced = next((each for each in cost.machines if each.machine.name == best.machine), None)
     if priced is None or priced.known_by not in ("machine", "flag"):
         return ""

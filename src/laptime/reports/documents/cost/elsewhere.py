@@ -44,7 +44,7 @@ def _facts(cost: Cost) -> list[tuple[str, str]]:
         ("estimate", "predicted", ", between those that were measured"),
         ("does not fit", "memory", " too small for it"),
         ("unknown", "unknown", " whose peak is not known"),
-        ("old", "old", " with a price older than prices of its seller stay true: these stand last"),
+        ("old", "old", " with a price that is too old: these come last"),
     )
     rows = [(topic, count(words_of[key], "machine") + text) for key, topic, text in topics if words_of[key]]
     if cost.work is not None:

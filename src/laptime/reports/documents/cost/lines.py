@@ -18,7 +18,7 @@ from laptime.reports.page.plot import Plot, Spot, Style, decades, numbered
 
 _BOUND = Style("square", "c5", "what the cheapest machine of a kind cannot beat")
 _MOST_BOUNDS = 16
-_SIZED = "sized down to these cores and the measured memory"
+_SIZED = "reduced to these cores and the measured memory"
 _HOLDS = {True: "kept", False: "not kept", None: ""}
 
 
@@ -49,14 +49,14 @@ def section(cost: Cost) -> doc.Section:
     """The table, and what could not be priced."""
     costs = _table(cost)
     excluded = [doc.Notice("left out", f"{each.case}: {each.reason}") for each in cost.excluded]
-    note = "What is bounded or predicted stands apart." if cost.elsewhere else "All of it was measured."
+    note = "Bounds and predictions are shown separately." if cost.elsewhere else "All lines were measured."
     if costs.has_intervals:
         note += " In brackets: the 95 % interval, which is that of the throughput."
     return doc.Section("costs", "What was measured", [costs, doc.Notices(excluded)], headed=False, note=note)
 
 
 def brief(cost: Cost) -> list[doc.Block]:
-    """The cheapest lines, where there are several; the cheapest number of cores."""
+    """The cheapest lines, if there are several; the cheapest number of cores."""
     lines = sorted(cost.lines, key=lambda line: line.usd_per_million)[:3]
     several = replace(cost, lines=lines if len(lines) > 1 and not cost.savings else [])
     return [cut(_table(several), without=("verdict", " per USD")), doc.Text(_cheapest(cost))]
@@ -75,7 +75,7 @@ def savings(cost: Cost) -> doc.Section:
         Field("USD per 1 M", words.shown("usd_before"), "number", regime="before"),
         Field("USD per 1 M", words.shown("usd_after"), "number", regime="after"),
         Field("cheaper by", factor, "number"),
-        Field("saved a month", words.shown("usd_per_month"), "number", "at the rate that was asked about"),
+        Field("saved a month", words.shown("usd_per_month"), "number", "at the given rate"),
         Field("saved a training", words.shown("usd_per_training"), "number"),
         Field("word", lambda each: doc.Cell(each.word, tone=each.word)),
     ]
@@ -117,7 +117,7 @@ def _cheapest(cost: Cost) -> str:
 
 
 def chart(cost: Cost) -> doc.Section:
-    """Nothing where no measured line has a latency."""
+    """Nothing if no measured line has a latency."""
     note = "Down and to the left is better. Vertical bars are 95 % intervals."
     if _bounds(cost):
         note += " Squares are bounds: a machine lies above and to the right of its square, or on it."
@@ -143,7 +143,7 @@ def _chart(cost: Cost) -> Plot:
     measured, bounds, units = _measured(cost), _bounds(cost), words.units(cost)
     machines = list(dict.fromkeys(line.machine for line in measured))
     styles = {name: numbered(at, f"{name}, measured") for at, name in enumerate(machines)}
-    # A machine is told by colour and shape where several lines have their own names.
+    # A machine is told by colour and shape if several lines have their own names.
     names = [line.speed.label if len(cost.lines) > 1 else line.machine for line in measured]
     spots = [_spot(line, styles[line.machine], name) for line, name in zip(measured, names, strict=True)]
     spots += [_bound(kind, row) for kind, row in bounds.items()]

@@ -28,7 +28,7 @@ def best(cost: Cost) -> Line:
 
 
 def units(cost: Cost) -> str:
-    """What is counted, in the plural; items where a run counts calls and another items."""
+    """Return the unit in the plural; items if some runs count calls and others items."""
     names = {line.speed.unit for line in cost.lines}
     return f"{names.pop()}s" if len(names) == 1 else "items" if names <= {"call", "item"} else "units"
 
@@ -50,7 +50,7 @@ def price(cost: Quantity) -> doc.Cell:
 
 
 def machine(each: Machine) -> str:
-    """What is in it, OCPUs, vCPUs and cores told apart: `16 OCPUs = 32 vCPUs = 16 cores, 32 GiB`."""
+    """Describe a machine, with OCPUs, vCPUs and cores apart: `16 OCPUs = 32 vCPUs = 16 cores, 32 GiB`."""
     numbers = {"OCPU": each.ocpus, "vCPU": each.vcpus, "core": each.cores}
     known = [(noun, number) for noun, number in numbers.items() if number is not None]
     text = " = ".join(f"{number:g} {noun}{'s' * (number != 1)}" for noun, number in known)
@@ -68,7 +68,7 @@ def machine(each: Machine) -> str:
 
 
 def conditions(cost: Cost) -> list[str]:
-    """What holds for every number."""
+    """List the conditions of every number."""
     phrases = []
     for priced in cost.machines[:3]:
         what = machine(priced.machine)

@@ -47,7 +47,7 @@ def document(run: Run) -> doc.Document:
 
 
 def _verdict(run: Run, rows: Sequence[Measured]) -> doc.Headline:
-    """Of the highest level that kept up; of the lowest that did not where none did."""
+    """The verdict of the highest level that kept up; if none did, of the lowest."""
     if (peak := _peak(run)) is not None:
         return peak
     commands = [

@@ -1,4 +1,4 @@
-"""What a request waits at each rate: the curve, and its knee, where more load buys more than waiting."""
+"""The wait of a request at each rate: the curve, and its knee, where more load buys more than waiting."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def section(run: Run, rows: Sequence[Measured]) -> doc.Section:
         if each.grows or each.stats.latency[name].value is not None
     ]
     blocks = [doc.Chart("", partial(_curve, points))] if len(drawn) > 1 and points else []
-    note = "Lines end where the queue grows: crosses are of one window, and a longer window has more."
+    note = "Lines end when the queue grows: crosses are of one window, and a longer window has more."
     return doc.Section("curve", "Latency against rate", blocks, note=note, detail="page")
 
 
@@ -79,7 +79,7 @@ def _spot(point: Point) -> Spot:
 
 
 def _rate(each: Measured) -> float:
-    """Of users what was answered, else what was offered."""
+    """Return the answered rate for users, else the offered rate."""
     assert each.stats is not None
     return each.facts.rate or each.stats.answered.value or 0.0
 
@@ -119,7 +119,7 @@ def _over_time(each: Measured) -> Plot:
 
 
 class Knee(Struct, frozen=True):
-    """Between which levels the knee lies, in requests per second or users; null where none bounds it."""
+    """Between which levels the knee lies, in requests per second or users; null if none bounds it."""
 
     low: float | None
     high: float | None
@@ -137,19 +137,19 @@ def knee_of(run: Run, rows: Sequence[Measured]) -> Knee | None:
 def _of_promise(rows: Sequence[Measured], slo: str) -> Knee:
     found = kept_until([each.stats for each in rows if each.stats is not None])
     if found is None:
-        return Knee(None, None, f"not known: no level surely keeps or breaks {slo}")
+        return Knee(None, None, f"not known: no level certainly keeps or breaks {slo}")
     least, most = (_load(load, rows) for load in found)
     if found.low is None:
-        sentence = f"below {most}, the lowest level that surely breaks {slo}; none surely keeps it"
+        sentence = f"below {most}, the lowest level that certainly breaks {slo}; none certainly keeps it"
     elif found.high is None:
-        sentence = f"at {least} or above: there {slo} holds, and no higher level surely breaks it"
+        sentence = f"at {least} or above: there {slo} holds, and no higher level certainly breaks it"
     else:
-        sentence = f"between {least} and {most}: {slo} holds at the one and surely not at the other"
+        sentence = f"between {least} and {most}: {slo} holds at the first and certainly not at the second"
     return Knee(*found, sentence)
 
 
 def _of_power(rows: Sequence[Measured]) -> Knee:
-    """Of levels whose figures are trusted; those above capacity bound it."""
+    """Return the knee of levels whose figures are trusted; those above capacity bound it."""
     told = [each.stats for each in rows if each.stats is not None and _counts(each)]
     found = knee_among(told)
     left_out = [_load(load_of(each.stats), rows) for each in rows if each.stats and not _counts(each)]
@@ -159,7 +159,7 @@ def _of_power(rows: Sequence[Measured]) -> Knee:
         return Knee(None, None, why)
     least, most = (_load(load, rows) for load in found)
     if found.low is None:
-        sentence = f"below {most}: no level is low enough to say where answers only wait longer"
+        sentence = f"below {most}: no level is low enough to show from which load on answers only wait longer"
     elif found.high is None:
         sentence = f"above {least}: up to the highest level more load brings more than it costs"
     else:

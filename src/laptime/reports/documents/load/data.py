@@ -41,7 +41,7 @@ class Number(Struct, frozen=True, kw_only=True):
 class OneLevel(Struct, frozen=True, kw_only=True):
     """One level. `latency` counts from when requests were due; `turn` of it is waiting for --concurrency.
 
-    `window_p95` is that of the very requests that came, also where a queue grew. `steady` is the number of
+    `window_p95` is that of the very requests that came, also if a queue grew. `steady` is the number of
     the first request that counts, `late` is the lateness that 99 of 100 keep."""
 
     key: str

@@ -23,7 +23,7 @@ _COUNTED = {"requests": "requests", "prompt tokens": "prompt", "output tokens": 
 
 
 class Measured(NamedTuple):
-    """A level: its case, facts and numbers (None where no request was answered)."""
+    """A level: its case, facts and numbers (None if no request was answered)."""
 
     case: Case
     facts: Level
@@ -47,7 +47,7 @@ def _table(rows: Sequence[Measured]) -> doc.Table:
     has_turns = any(each.facts.kind == "open" and each.facts.concurrency for each in rows)
     turn, late = (
         "Waiting for --concurrency, on average.",
-        "99 of 100 requests less: the generator's own fault.",
+        "99 of 100 requests are below it: the generator's own fault.",
     )
     fields = [
         Field("offered", lambda each: offered(each.facts)),
@@ -94,7 +94,7 @@ _ENDED = {
 
 
 def _of(cell: Callable[[LevelStats], doc.Cell]) -> Callable[[Measured], doc.Cell]:
-    """What numbers give, `-` without any."""
+    """Return a function that makes the cell of a level's numbers, `-` without any."""
     return lambda each: cell(each.stats) if each.stats else doc.Cell("-")
 
 
@@ -111,7 +111,7 @@ def _late(each: Measured) -> doc.Cell:
 def _price(
     rows: Sequence[Measured], of: str, per_second: Callable[[Measured], float | None]
 ) -> Field | Literal[False]:
-    """The column of prices, where a machine has one."""
+    """The column of prices, if a machine has one."""
     price = next((each.facts.usd_per_hour for each in rows if each.facts.usd_per_hour), 0.0)
     cell = lambda each: dollars(price, None if each.case.trust == "invalid" else per_second(each))  # noqa: E731
     return price > 0 and Field("USD per 1 M", cell, "number", regime=of)
@@ -156,7 +156,7 @@ def offered(facts: Level) -> str:
 
 
 def reasons(run: Run, rows: Sequence[Measured]) -> doc.Section:
-    """What checks say of each level, those of no doubt left out."""
+    """List what checks say of each level; checks without doubt are left out."""
     several = len(rows) > 1
     if any(finding.kind == "load/peak" for finding in run.findings):  # the others only lead there
         rows = [each for each in rows if each.case.find(AT_SLO)] or rows[-1:]
@@ -172,9 +172,9 @@ def reasons(run: Run, rows: Sequence[Measured]) -> doc.Section:
 
 
 def _missing(rows: Sequence[Measured]) -> str:
-    """Why percentiles are not told: of the first such level, and which others are like it.
+    """Say why percentiles are not shown: of the first such level, and which others are like it.
 
-    "" where all are told; a level whose queue grew has none."""
+    "" if all are shown; a level whose queue grew has none."""
     notes = {}
     for each in rows:
         if each.stats is not None and not each.grows:
@@ -235,7 +235,7 @@ def _first(quantile: str) -> Callable[[Measured], doc.Cell]:
 def _turns(each: Measured, tokens: Tokens) -> str:
     first = ", ".join(f"{at}: {stat.text}" for at, stat in enumerate(tokens.by_turn, 1))
     said = f"{offered(each.facts)}: median TTFT of turn {first}"
-    if not each.facts.cached:  # many servers do not tell
+    if not each.facts.cached:  # many servers do not say
         return said
     cached = each.facts.cached / max(1.0, tokens.prompt * each.facts.answered)
     return f"{said}; by its usage the server had {percent(cached)} of the prompt tokens already"
@@ -253,7 +253,7 @@ def server_section(rows: Sequence[Measured]) -> doc.Section:
         ),
     ]
     table = listed("server", fields, counted, row=lambda each: {"key": each.case.key})
-    words = "What the server's /metrics counted beside what was seen here; TTFT counts from sending."
+    words = "Counts of the server's /metrics beside those seen here; TTFT counts from sending."
     blocks = [doc.Text(words), table] if counted else []
     return doc.Section("server", "By the server's own count", blocks, headed=False)
 

@@ -57,7 +57,7 @@ def document(run: Run) -> Document:
 
 
 def _headline(profile: Profile) -> Headline:
-    """What limits the step; beside an earlier job, what changed."""
+    """Name the limit of the step; beside an earlier job, the change."""
     against, verdict = profile.against, profile.verdict
     if against is not None:
         return Headline(word=_change(against), tone="neutral", sentence=against.sentence)
@@ -70,7 +70,7 @@ def _headline(profile: Profile) -> Headline:
 
 
 def _change(against: Difference) -> str:
-    """`1.24x faster [1.20, 1.28]`; `unclear` where the steps of both overlap too much to tell."""
+    """`1.24x faster [1.20, 1.28]`; `unclear` if the steps of both overlap too much to tell."""
     ratio, ends = against.speedup, against.ci95
     low, high = ends or (ratio, ratio)
     if max(abs(low - 1), abs(high - 1)) < LEAST_SHARE:

@@ -103,7 +103,7 @@ def _over_time(low: float, high: float) -> Axis:
 
 
 def memory(memory: Memory) -> Plot:
-    """Allocated bytes by kind, reserved ones as a line, the peak marked, the capacity where it is near."""
+    """Allocated bytes by kind, reserved ones as a line, the peak marked, the capacity if it is near."""
     points = memory.curve
     top = max(1, *(max(point.allocated, point.reserved) for point in points))
     capacity = memory.capacity if memory.capacity is not None and memory.capacity < 2 * top else 0
@@ -161,7 +161,7 @@ def _parts(breakdown: Breakdown, whole: float) -> list[Bar]:
 
 
 def bar(kind: str, name: str, ns: float, whole: float, *, note: str = "", least: float = _LEAST) -> Bar:
-    """Of a duration, with its share of the whole; below `least` it is not on a terminal."""
+    """Draw a duration, with its share of the whole; below `least` it is not on a terminal."""
     share = ns / whole if whole else 0.0
     return Bar(
         kind=kind,
@@ -175,7 +175,7 @@ def bar(kind: str, name: str, ns: float, whole: float, *, note: str = "", least:
 
 
 def idle(profile: Profile) -> Bars:
-    """Why the device was idle, per step, longest first; shares are of the step."""
+    """Return why the device was idle, per step, longest first; shares are of the step."""
     idle, steps = profile.overview.idle, max(profile.overview.steps, 1)
     if idle is None or not idle.total_ns:
         return Bars(rows=[])

@@ -1,6 +1,6 @@
-"""What a profile says in sentences, one topic after the other, and its key numbers.
+"""The sentences of a profile, one topic after the other, and its key numbers.
 
-Durations are per step where they say so."""
+Durations are per step if they say so."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def step(profile: Profile) -> str:
 
 
 def idle(profile: Profile) -> str:
-    """How long the device was idle."""
+    """Say how long the device was idle."""
     overview = profile.overview
     if overview.idle is None:
         return ""
@@ -194,7 +194,7 @@ def _copies(profile: Profile) -> Iterator[str]:
 
 
 def launches(profile: Profile) -> Iterator[str]:
-    """How the host launches work, in one sentence."""
+    """Say how the host launches work, in one sentence."""
     launches = profile.launches
     if launches is None:
         return
@@ -231,7 +231,7 @@ def _memory(profile: Profile) -> Iterator[str]:
 
 
 def peak(memory: Memory) -> str:
-    """The peak of a device and its share of the capacity; empty where it is not known."""
+    """The peak of a device and its share of the capacity; empty if it is not known."""
     if memory.peak is None:
         return ""
     text = f"peak {words.size(memory.peak)}"

@@ -66,7 +66,7 @@ def collectives(profile: Profile) -> list[Table]:
 
 
 def differences(profile: Profile) -> list[Table]:
-    """What explains most of the difference first, then every part, cause, operator and kernel; per step."""
+    """Tabulate the main causes of the difference, then every part, cause, operator and kernel; per step."""
     against = profile.against
     if against is None:
         return []

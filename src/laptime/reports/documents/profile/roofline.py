@@ -1,4 +1,4 @@
-"""What operators compute and move beside what the device can: tables, and the roofline drawn."""
+"""The work and traffic of operators beside what the device can do: tables, and the roofline drawn."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ _BRIEF = 5  # classes on a terminal
 
 
 def section(profile: Profile) -> doc.Section:
-    """By class, by operator and shape, and drawn; one sentence where nothing could be counted."""
+    """Show work by class, by operator and shape, and drawn; one sentence if nothing could be counted."""
     roofline = profile.roofline or Roofline()
-    title, note = "Work by class", "Of the whole file. FLOP and bytes are what the shapes show, at least."
+    title, note = "Work by class", "For the whole file. FLOP and bytes, from shapes, are lower bounds."
     if roofline.missing:
         return doc.Section(id="by-class", title=title, blocks=[doc.Text(text=roofline.missing)])
     drawn = charts({"Roofline": roofline}, f"Ceilings: {_source(roofline.ceilings)}.")

@@ -26,7 +26,7 @@ SCHEMA: Literal["laptime.profile/1"] = "laptime.profile/1"
 class Advice(Struct, frozen=True, kw_only=True):
     """A finding: what was found, on what evidence, and what to change.
 
-    `gain_ns` is the most that the change can save per step; null where nothing tells. `rows` name rows of the
+    `gain_ns` is the most that the change can save per step; null if nothing tells. `rows` name rows of the
     tables as `table/id`. `stack` has the innermost frame first."""
 
     kind: str
@@ -43,7 +43,7 @@ class Advice(Struct, frozen=True, kw_only=True):
 
 Document = json_parts.struct(
     "Document",
-    "A profile. `environment` is the machine that ran it: null where a trace was only read.",
+    "A profile. `environment` is the machine that ran it: null if a trace was only read.",
     {
         "schema": Literal["laptime.profile/1"],
         **json_parts.OF_RUN,

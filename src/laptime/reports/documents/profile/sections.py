@@ -65,7 +65,7 @@ def sections(run: Run, profile: Profile) -> list[doc.Section]:
         compiled,
         _ranks(run, profile),
         _tables("by-collective", "Collectives", "Most waiting first.", jobs.collectives(profile)),
-        _tables("by-primitive", "oneDNN primitives", "Of one step.", tables.primitives(profile)),
+        _tables("by-primitive", "oneDNN primitives", "For one step.", tables.primitives(profile)),
         _next(run, profile),
         charts.timeline(profile),
         _memory(profile),
@@ -74,7 +74,7 @@ def sections(run: Run, profile: Profile) -> list[doc.Section]:
 
 
 def limit(profile: Profile) -> list[tuple[str, str]]:
-    """What limits the step, where the verdict says what changed against an earlier job instead."""
+    """Name the limit of the step when the verdict says what changed against an earlier job instead."""
     if profile.against is None:
         return []
     return [("limit", f"{words.bound(profile)}: {words.sentence(profile)}")]

@@ -47,7 +47,7 @@ def frames(stack: Sequence[str], caption: str = "called from") -> list[Extra]:
 
 
 def operators(profile: Profile) -> list[Table]:
-    """By name, and by name and shapes."""
+    """Tabulate operators by name, and by name and shapes."""
     on_device = any(row.device_total_ns for row in profile.operators)
     self_ns = "device_self_ns" if on_device else "host_self_ns"
     total = sum(getattr(row, self_ns) for row in profile.operators)
@@ -70,7 +70,7 @@ def operators(profile: Profile) -> list[Table]:
             "tensor cores",
             lambda row: row.tensor_core_self if row.tensor_core_eligible or row.tensor_core_self else None,
             "share",
-            "share of its own device time; empty where it could not use them",
+            "share of its own device time; empty if it could not use them",
         ),
         Field("types", lambda row: _types(row.dtypes), "code"),
     ]
@@ -102,7 +102,7 @@ def _stacks(row: OperatorRow, index: int) -> list[Extra]:
 
 
 def kernels(profile: Profile) -> list[Table]:
-    """By name, and by launching operator and launch configuration."""
+    """Tabulate kernels by name, and by launching operator and launch configuration."""
     total = sum(row.total_ns for row in profile.kernels)
     fields = [
         Field("kernel", lambda row: words.kernel(row.name, 72), "code", brief=True),
@@ -155,7 +155,7 @@ def modules(profile: Profile) -> list[Table]:
 
 
 def compilations(profile: Profile) -> list[Table]:
-    """What torch.compile compiled, and why again."""
+    """Tabulate what torch.compile compiled, and why it compiled again."""
     fields = [
         Field("compilation", "id", "code"),
         Field("function", lambda row: words.operator(row.function), "code", brief=True),
@@ -169,7 +169,7 @@ def compilations(profile: Profile) -> list[Table]:
 
 
 def memory(memory: Memory, index: int) -> list[Table]:
-    """What was alive at the peak, and which operators allocated how much."""
+    """Tabulate the memory that was alive at the peak, and how much each operator allocated."""
     alive = [
         Field("alive at the peak", lambda row: words.operator(row.operator), "code", brief=True),
         Field("bytes", "bytes", "bytes", bar=True, brief=True),
@@ -233,7 +233,7 @@ def copies(profile: Profile) -> list[Table]:
 
 
 def _causes(row: Any, index: int, *, caption: str = "") -> list[Extra]:
-    """The operators behind a row, where there are several, and its call stack."""
+    """The operators behind a row, if there are several, and its call stack."""
     named = getattr(row, "operators", ())[:6]
     lines = [f"{words.time(ns)}  {words.operator(name)}" for name, ns in named]
     return [Extra(caption=caption, lines=lines)] * (len(lines) > 1) + frames(row.stack)
@@ -254,7 +254,7 @@ def synchronisations(profile: Profile) -> list[Table]:
 
 
 def idle(profile: Profile) -> list[Table]:
-    """Why the device was idle, per step, and what the host did meanwhile."""
+    """Return why the device was idle, per step, and what the host did meanwhile."""
     idle, steps = profile.overview.idle, max(profile.overview.steps, 1)
     causes = sorted(idle.causes, key=lambda cause: -cause.total_ns) if idle and idle.total_ns else []
     fields = [
@@ -272,7 +272,7 @@ def idle(profile: Profile) -> list[Table]:
 
 
 def primitives(profile: Profile) -> list[Table]:
-    """What oneDNN ran in one step."""
+    """Tabulate the primitives that oneDNN ran in one step."""
     fields = [
         Field("primitive", "kind", "code"),
         Field("implementation", "implementation", "code"),
@@ -307,7 +307,7 @@ def _kind(kind: str) -> tuple[str, str]:
 
 
 def _longest(path: CriticalPath, kind: str) -> str:
-    """The user's line of what takes most of a kind; its name where no line is known."""
+    """The user's line of what takes most of a kind; its name if no line is known."""
     row = next((row for row in path.rows if row.kind == kind and row.name), None)
     if row is None:
         return ""

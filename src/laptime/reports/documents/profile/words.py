@@ -63,7 +63,7 @@ def share(part: float, whole: float) -> str:
 
 
 def title(run: Run, profile: Profile) -> str:
-    """What was profiled: its name, the target, else the files."""
+    """Return the title of a profile: its name, the target, else the files."""
     names = [subject.target for subject in run.subjects] or [file.name for file in profile.files]
     what = words.printable(names[0]) if names else ""
     what += f" and {len(names) - 1} more" if len(names) > 1 else ""
@@ -135,7 +135,7 @@ def place(stack: Iterable[str]) -> str:
 
 
 def commands(finding: Finding, run: Run) -> list[str]:
-    """What to do next: the finding's own advice, and the session of `tune` that makes the change."""
+    """List the next steps: the finding's own advice, and the session of `tune` that makes the change."""
     steps = [whole(finding.next, run)] if finding.next else []
     if finding.optimization and "laptime tune" not in finding.next:
         steps.append(tuning(finding.optimization, run))
@@ -149,7 +149,7 @@ def first_operator(operators: list[tuple[str, int]]) -> str:
 
 
 def warnings(run: Run, profile: Profile) -> list[str]:
-    """What is wrong with the files, the comparison and the numbers; which files are of other jobs."""
+    """List problems of the files, the comparison and the numbers; name files that are of other jobs."""
     texts = []
     for file in profile.files:
         notes = file.warnings or [_CUT] * file.truncated

@@ -20,7 +20,7 @@ from laptime.reports.documents.tuning.headline import headline
 
 
 class _Part(Protocol):
-    """What a script, a model and a server each say besides."""
+    """The parts that only a script, a model or a server has."""
 
     def brief(self, tuning: Tuning) -> list[tuple[str, str]]:
         """The gate and what was handed back, as rows of the first screen."""

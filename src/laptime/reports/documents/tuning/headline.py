@@ -1,4 +1,4 @@
-"""What a tuning session came to, in one line, and what to type next."""
+"""The result of a tuning session in one line, and the next command."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _VERIFIED = {
 _GAINED = ("faster", "smaller")
 _OPEN = ("unclear", "not measured", "interrupted", "limit undecided")  # outcomes that more time would decide
 MORE_OPEN, MORE_UNTRIED = 2, 4
-"""Budgets of the next session where something was left open, and where not even one change could be tried."""
+"""Budgets of the next session if something was left open, and where not even one change could be tried."""
 
 
 def headline(run: Run) -> Headline:
@@ -107,7 +107,7 @@ def _without_gain(run: Run, tuning: Tuning, outcome: tuned.Outcome) -> tuple[str
 
 
 def _lacked(tuning: Tuning) -> str:
-    """Why the gain has no interval, and what the pairs showed that are too few for one."""
+    """Say why the gain has no interval, and what the pairs showed that are too few for one."""
     sentence = tuning.shortfall.sentence if tuning.shortfall else "the whole was not measured again"
     if not (tuning.baseline and tuning.final):
         return sentence
@@ -128,7 +128,7 @@ def _gain(tuning: Tuning) -> str:
 
 
 def _place(tuning: Tuning) -> str:
-    """What has the changes that were kept, "" where nothing was handed back."""
+    """Name the place of the changes that were kept; "" if nothing was handed back."""
     if tuning.server is not None or (tuning.patch.command and not tuning.patch.path):
         return "command line" if tuning.recipe else ""
     return "patch" if tuning.patch.path else "folder" if tuning.model and tuning.model.folder else ""
@@ -166,7 +166,7 @@ def _sizes(tuning: Tuning) -> str:
 
 
 def _doubt(tuning: Tuning) -> str:
-    """What keeps a gain from being beyond doubt; "" when nothing does."""
+    """Return the doubt about a gain; "" if there is none."""
     race = tuned.control(tuning)
     if race is not None and race.verdict in ("faster", "slower"):
         return f"; but the control, which changes nothing, came out {race.verdict}"
@@ -241,7 +241,7 @@ def _enough(tuning: Tuning, outcome: tuned.Outcome) -> str:
 
 
 def _found(run: Run, tuning: Tuning) -> list[str]:
-    """What puts the final set to use, and what checks it again: of a session, not of such a check."""
+    """List the commands that use the final set and that check it again: of a session, not of such a check."""
     apply = [f"git apply {_words.printable(tuning.patch.path)}"] if tuning.patch.path else []
     apply += [_words.printable(tuning.patch.command)] if tuning.patch.command else []
     verify = [f"laptime verify {_words.printable(tuning.recipe_path)}"] if tuning.recipe_path else []

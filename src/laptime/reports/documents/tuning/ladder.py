@@ -53,7 +53,7 @@ def ladder(tuning: Tuning) -> doc.Table:
     shown = (field for field in said if any(field.of(rung).text not in ("", "-") for rung in rungs))
 
     def row(rung: Rung) -> dict[str, Any]:
-        """Why it was kept or not; of a gate that did not pass, the questions that say so."""
+        """Return why it was kept or not; of a gate that did not pass, the questions that say so."""
         notes, extras = [words.reason(rung)] if words.reason(rung) else [], []
         if rung.gate.word in ("failed", "undecided"):
             notes += map(question, doubts(rung.gate))

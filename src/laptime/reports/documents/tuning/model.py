@@ -1,4 +1,4 @@
-"""What a session that tuned a model says besides: its calls, what bounds them, the folder."""
+"""The parts of a session that tuned a model: its calls, what bounds them, the folder."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _COMPARED = "recorded call"
 _LIMITS = {"slo": "SLO", "memory": "memory"}
 _TITLES = ("as it is", "tuned")
 _PROCESSES, _BEYOND = 3, 5  # processes, and calls of each beyond a quantile, from which a process tells one
-_LEAST = 0.05  # shares of a call that a line names, where none has half of it
+_LEAST = 0.05  # shares of a call that a line names, if none has half of it
 
 
 def brief(tuning: Tuning) -> list[tuple[str, str]]:
@@ -83,7 +83,7 @@ def _latencies(*measured: Measured | None) -> doc.Table:
 
 
 def _quantile(q: float, each: tuple[str, Measured]) -> doc.Cell:
-    """Geometric mean of that of each process where all have it, as the gain is; else of all calls."""
+    """Geometric mean of that of each process if all have it, as the gain is; else of all calls."""
     import numpy as np  # not for `laptime --help`
 
     processes = [np.array(seconds) for seconds in each[1].samples]
@@ -120,7 +120,7 @@ def _figure(name: str, digits: str = ".2g") -> Callable[[OutputSameness], doc.Ce
 
 
 def served(model: TunedModel) -> doc.Section:
-    """What the limits say, and every set that was measured: what no other one beats is on the front."""
+    """Show the limits, and every set that was measured: those that no other one beats are on the front."""
     limits = [(_LIMITS.get(each.name, "limit"), f"{each.outcome}: {each.sentence}") for each in model.limits]
     points = model.points if len(model.points) > 1 else []
     many = any(point.instances > 1 or point.batch != model.batch for point in points)
@@ -143,7 +143,7 @@ def served(model: TunedModel) -> doc.Section:
 
 
 def facts(tuning: Tuning, model: TunedModel) -> list[tuple[str, str]]:
-    """What runs the model now, and where it is, as rows."""
+    """Return rows that say what runs the model now, and where it is."""
     rows = [("runs as", FORMS.get(model.form, model.form) if tuning.recipe else ""), ("takes", model.takes)]
     if (chosen := model.chosen) and (chosen.instances > 1 or chosen.batch != model.batch):
         each = " each" if chosen.instances > 1 else ""
@@ -165,11 +165,11 @@ def _no_folder(tuning: Tuning, model: TunedModel) -> str:
         return "not handed back, as it is open whether the limits are kept"
     if tuning.gate.word != "passed":
         return "not handed back, as its outputs were not shown to be the model's"
-    return "none was asked for: --export FOLDER"
+    return "no folder was requested: --export FOLDER"
 
 
 def bound(model: TunedModel) -> str:
-    """`compute 62 % -> memory 71 %`; "" where it was not asked."""
+    """`compute 62 % -> memory 71 %`; "" if it was not asked."""
     sides = _sides(model).values()
     said = [_said(side.word, side.reasons) if side.word else "not recorded" for side in sides]
     if all(not side.word for side in sides):
@@ -210,7 +210,7 @@ def bounds(model: TunedModel) -> doc.Section:
 
 
 def _sides(model: TunedModel) -> dict[str, CallBounds]:
-    """By title; without those that nobody asked about."""
+    """Return the sides by title; without those that were not requested."""
     if model.bounds is None:
         return {}
     both = zip(_TITLES, (model.bounds.before, model.bounds.after), strict=True)
@@ -227,7 +227,7 @@ def _said(word: str, reasons: Mapping[str, float]) -> str:
 
 
 def _lines(side: CallBounds) -> Iterator[str]:
-    """What bounds it with all shares, and what was recorded; or why not."""
+    """Yield the bound with all shares, and what was recorded; or why there is none."""
     if not side.word:
         yield side.missing
         return

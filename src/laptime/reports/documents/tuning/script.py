@@ -1,4 +1,4 @@
-"""What a session that tuned a script says besides: the patch, whether it trains the same, its step."""
+"""The parts of a session that tuned a script: the patch, whether it trains the same, its step."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def suggested(tuning: Tuning) -> doc.Section:
         "suggested",
         "Suggested, not applied",
         [doc.Folded("The diff", [doc.Code(text, language="diff", brief=_SUGGESTED_LINES)])],
-        note="Never applied on its own, and not in the patch: only you can tell whether it is right.",
+        note="Never applied on its own, and not in the patch: only you can decide whether it is right.",
         folded=True,
     )
 
@@ -83,7 +83,7 @@ def _trial_run(tuning: Tuning) -> list[str]:
         results.append("git apply --check " + ("accepts it" if patch.applies else "refuses it"))
     if patch.speedup is not None:
         whole = tuning.speedup
-        # The gain is that of the patched script where every change is in the patch.
+        # The gain is that of the patched script if every change is in the patch.
         is_gain = whole is not None and bool(whole.ratios) and whole.ratios == patch.speedup.ratios
         speed = f"the patched script, without hooks, is {words.speedup(patch.speedup)}"
         results.append("the gain above is that of the patched script, without hooks" if is_gain else speed)
@@ -155,7 +155,7 @@ def limits(tuning: Tuning) -> doc.Section:
 
 
 def bounds(tuning: Tuning) -> list[tuple[str, str]]:
-    """What bounds the step before and after, what could save time, and where the script waits."""
+    """List the bounds of the step before and after, what could save time, and where the script waits."""
     before, after = tuning.before, tuning.after
     rows = [(when, _bound(side)) for when, side in (("before", before), ("after", after)) if side]
     if before is None:
@@ -187,7 +187,7 @@ def _bound(diagnosis: Diagnosis) -> str:
 
 
 def parts(tuning: Tuning) -> doc.Table:
-    """Seconds and shares of the parts of a step, in its order; no rows where nothing was diagnosed."""
+    """Seconds and shares of the parts of a step, in its order; no rows if nothing was diagnosed."""
     sides = [side for side in (tuning.before, tuning.after) if side] if tuning.before else []
     names = {name: None for side in sides for name, seconds in side.shares.items() if seconds}
     columns = [doc.Column("part of a step", "text")]

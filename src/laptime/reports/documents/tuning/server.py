@@ -1,4 +1,4 @@
-"""What a session that tuned a server's flags says besides: command line, load, promise, answers."""
+"""The parts of a session that tuned a server's flags: command line, load, promise, answers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def sections(tuning: Tuning) -> list[doc.Section]:
 
 
 def gate(tuning: Tuning) -> str:
-    """What was compared, and how it came out; "" where nothing was."""
+    """Return the comparison of answers and its result; "" if nothing was compared."""
     if tuning.gate.word == "none":
         return ""
     said = "; ".join(check.sentence for check in tuning.gate.checks if check.name != "slo")

@@ -38,7 +38,7 @@ def conditions(run: Run, tuning: Tuning) -> list[str]:
 
 
 class Kind(NamedTuple):
-    """What is tuned, what of it is timed, and how the whole is measured again."""
+    """The subject of a session, what of it is timed, and how the whole is measured again."""
 
     name: str
     unit: str
@@ -56,12 +56,12 @@ def kind(tuning: Tuning) -> Kind:
 
 
 def timed(tuning: Tuning) -> str:
-    """What a latency is of: `a step`, `p95 time to first token`."""
+    """Name what a latency is of: `a step`, `p95 time to first token`."""
     return tuning.server.figure if tuning.server is not None else f"a {kind(tuning).unit}"
 
 
 def items(tuning: Tuning) -> str:
-    """What is counted."""
+    """Name what is counted."""
     if tuning.server is not None:
         return tuning.server.unit
     if tuning.model is not None:
@@ -71,7 +71,7 @@ def items(tuning: Tuning) -> str:
 
 
 def counted(measured: Measured) -> str:
-    """Steps, where nothing says how many samples one has: then one is counted in each."""
+    """Steps, if nothing says how many samples one has: then one is counted in each."""
     is_one = math.isclose(measured.throughput * measured.step, 1.0, rel_tol=0.3)
     return "steps" if is_one else "samples"
 
@@ -100,7 +100,7 @@ def speedup(gain: Speedup) -> str:
 
 
 def ratio(value: float | None) -> str:
-    """`0.58x`; `-` where nothing is known."""
+    """`0.58x`; `-` if nothing is known."""
     return "-" if value is None else f"{value:.2f}x"
 
 
@@ -120,7 +120,7 @@ def per_second(value: float | None, ci95: Interval = None) -> str:
 def change(applied: Rung | Applied) -> str:
     """The change with its short options on one line: `num_workers=2`, `compile mode=default`.
 
-    Lists and long texts are left to --json: they are settings of an edit and do not tell changes apart."""
+    Lists and long texts are left to --json: they are settings of an edit and do not say changes apart."""
     if isinstance(applied, Rung) and not applied.options:
         return applied.label or applied.name
     options = [(key, value) for key, value in applied.options.items() if _is_short(value)]
@@ -134,7 +134,7 @@ def _is_short(value: Any) -> bool:
 
 
 def reason(rung: Rung) -> str:
-    """Why it was kept or not, what compiling cost, and why its edit is not in the patch."""
+    """Say why it was kept or not, what compiling cost, and why its edit is not in the patch."""
     text = _EFFECT.sub("", rung.reason)
     if rung.verdict == "suggested":
         text = text.removeprefix(_SUGGESTED).lstrip(":; ")
@@ -156,5 +156,5 @@ def session_time(run: Run, tuning: Tuning) -> str:
 
 
 def activity(name: str) -> str:
-    """What the session spent time on."""
+    """Name the activity that the session spent time on."""
     return ACTIVITIES.get(name) or name

@@ -1,4 +1,4 @@
-"""What happened on the host, in which step, and on the streams of a GPU: events of an `.xplane.pb` as rows.
+"""Host events, their steps, and events on the streams of a GPU: those of an `.xplane.pb` as rows.
 
 TensorFlow names an operation that it runs `layer/MatMul:MatMul`: place in the graph, type. It becomes an
 operator `MatMul` that was called from `layer/MatMul`. Cheap operations have no event of their own; they are
@@ -51,7 +51,7 @@ class Sort(NamedTuple):
 
 
 def sort(kind: Kind, facts: Mapping[str, Fact], launched: Container[object] = ()) -> Sort | None:
-    """What this event is; None for what has no duration to tell. `launched`: correlations of the devices'
+    """Sort this event; None if it has no duration worth showing. `launched`: correlations of the devices'
     work: a range with one of them launched it, and TensorFlow gives it the name of the kernel."""
     name = kind.name or kind.shown
     if not name or _MOMENT.match(name):
@@ -96,7 +96,7 @@ class Mark(NamedTuple):
 
 
 class StepRanges(NamedTuple):
-    """What is added, to which line, and the name of the ranges that the steps stand for."""
+    """The ranges to add, their line, and the name of the ranges that the steps stand for."""
 
     line: int
     marks: list[Mark]
@@ -104,7 +104,7 @@ class StepRanges(NamedTuple):
 
 
 def find(lines: Sequence[Line], kinds: Sequence[dict[int, Kind]]) -> StepRanges | None:
-    """Steps and phases of these lines (one dictionary of kinds each); None where nothing tells a step."""
+    """Steps and phases of these lines (one dictionary of kinds each); None if nothing tells a step."""
     candidates = _numbered(lines, kinds) or _called(lines, kinds)
     if candidates is None:
         return None
@@ -150,7 +150,7 @@ def _numbered(lines: Sequence[Line], kinds: Sequence[dict[int, Kind]]) -> Steps 
 
 
 def _called(lines: Sequence[Line], kinds: Sequence[dict[int, Kind]]) -> Steps | None:
-    """From each call of the function that takes most time to its next."""
+    """Return ranges from each call of the function that takes most time to its next."""
     durations = defaultdict[tuple[int, str], int](int)
     for at, line in enumerate(lines):
         for event in line.events:
@@ -213,7 +213,7 @@ def device_of(plane: Plane) -> int | None:
 
 
 def properties(plane: Plane, device: int) -> dict[str, Any]:
-    """What the plane tells of its GPU, as Kineto's deviceProperties say it."""
+    """Return the plane's facts about its GPU, in the form of Kineto's deviceProperties."""
     facts = plane.facts
     return {
         "id": device,
@@ -226,14 +226,14 @@ def properties(plane: Plane, device: int) -> dict[str, Any]:
 
 
 def correlations(planes: Sequence[Plane]) -> frozenset[Fact]:
-    """Those of the work on streams."""
+    """The correlations of the work on streams."""
     lines = (line for plane in planes for line in plane.lines if _STREAM.match(line.name))
     found = (event.facts.get("correlation_id") for line in lines for event in line.events)
     return frozenset(each for each in found if each is not None)
 
 
 def of_device(planes: Sequence[Plane]) -> list[Mark]:
-    """The steps that TensorFlow derived itself (line `Steps` of a device), where the host shows none."""
+    """The steps that TensorFlow derived itself (line `Steps` of a device), if the host shows none."""
     for plane in planes:
         events = [event for line in plane.lines if line.name == "Steps" for event in line.events]
         if events:
@@ -294,7 +294,7 @@ def _kernel_details(details: Fact | None) -> dict[str, str]:
 
 
 def _three(text: str) -> str:
-    """`4,1,1` as Kineto writes it: `[4, 1, 1]`; "" where there is nothing."""
+    """`4,1,1` as Kineto writes it: `[4, 1, 1]`; "" if there is nothing."""
     return f"[{text.replace(',', ', ')}]" if text else ""
 
 

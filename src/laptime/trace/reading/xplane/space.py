@@ -18,7 +18,7 @@ OF_EVENTS = frozenset(
 
 
 class Kind(NamedTuple):
-    """What events share: name, and the one to show where it differs."""
+    """The shared facts of events: name, and the one to show if it differs."""
 
     name: str
     shown: str

@@ -14,7 +14,7 @@ class SeededBySample(torch.utils.data.Dataset[Any]):
     def __init__(self, dataset: Any) -> None:
         self.dataset = dataset
         self.seed = torch.initial_seed()
-        if importlib.util.find_spec("numpy"):  # also where only the dataset imports it, at its first sample
+        if importlib.util.find_spec("numpy"):  # also if only the dataset imports it, at its first sample
             importlib.import_module("numpy.random")
         visits: Any = torch.zeros(len(dataset), dtype=torch.int64)
         self.visits = visits.share_memory_()

@@ -1,4 +1,4 @@
-"""What runtime.py loads, on pages of 2 MiB. `load()` gives its callable."""
+"""Load what runtime.py loads, on pages of 2 MiB. `load()` gives its callable."""
 
 import ctypes
 import importlib.util

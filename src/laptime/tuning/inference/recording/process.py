@@ -23,7 +23,7 @@ WARM_UP, BLOCKS, MOST_IN_BLOCK, MOST = 3, 5, 10, 10
 
 
 def seconds_of(call: Callable[[], Any], calls: int) -> float:
-    """Of one call, the mean of so many."""
+    """Return the seconds of one call, the mean of so many."""
     began = time.perf_counter()
     for _ in range(calls):
         call()
@@ -68,7 +68,7 @@ def pytorch(place: Path) -> Record:
 
 
 def onnx_runtime(place: Path) -> Record:
-    """As ONNX Runtime writes it; the calls are the last ones. Sessions are profiled from their beginning."""
+    """Read ONNX Runtime's recording; the calls are the last ones. Sessions are profiled from their start."""
     import onnxruntime
 
     sessions, made = list[Any](), onnxruntime.InferenceSession

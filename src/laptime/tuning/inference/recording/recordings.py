@@ -47,9 +47,9 @@ Sides = tuple[Measured | None, Measured | None]
 
 
 def model_bounds(evaluator: ModelEvaluator, final: Recipe, setup: Setup, measured: Sides) -> ModelBounds:
-    """What bounds a call before and after; no after where nothing was kept.
+    """Return the bounds of a call before and after; no after if nothing was kept.
     setup: of the final set; a call of several instances or of another batch is not what is recorded.
-    measured: both sides, measured again; None where they were not."""
+    measured: both sides, measured again; None if they were not."""
     is_plain = setup.instances == 1 and not setup.threads and setup.batch == evaluator.batch
     before, after = measured
     sides = [(Recipe(), before)]

@@ -56,7 +56,7 @@ CHANGES = [
     ),
     # A lower level of graph optimisation than the default, the highest: without fusions of layouts, and
     # with the simplest rewrites alone.
-    # Lies when: never by itself; a level that fuses less is faster only where a fused kernel is slow.
+    # Lies when: never by itself; a level that fuses less is faster only if a fused kernel is slow.
     # Source: onnxruntime.ai/docs/performance/model-optimizations/graph-optimizations.
     ModelChange.row(
         "graph_optimization",
@@ -133,7 +133,7 @@ def _place(file: Path, folder: Path) -> None:
 
 
 def _outside(file: Path) -> set[str]:
-    """Files that hold weights of an ONNX file; none where the package onnx is missing, which can tell."""
+    """Files that hold weights of an ONNX file; none if the package onnx is missing, which can tell."""
     try:
         import onnx
     except ImportError:

@@ -1,6 +1,6 @@
 """OpenVINO on the CPU: the model is converted from its ONNX export.
 
-int8 is post-training quantisation by NNCF. Where that moves the calibration's own outputs further than int8
+int8 is post-training quantisation by NNCF. If that moves the calibration's own outputs further than int8
 explains, the operators that do most of it stay in float32, as few as are needed."""
 
 from __future__ import annotations

@@ -251,7 +251,7 @@ def write_exported(draft: Draft, folder: Path) -> None:
 
 
 def graph_of(draft: Draft, *, lengths: bool = True) -> torch.export.ExportedProgram:
-    """The exported model, for any batch size and length where these may vary, or for any batch size alone.
+    """The exported model, for any batch size and length if these may vary, or for any batch size alone.
     Raises Refused: it cannot be exported."""
     import torch
 

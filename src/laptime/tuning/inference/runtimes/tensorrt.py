@@ -60,7 +60,7 @@ def _engine(draft: Draft, file: Path) -> bytes:
 
     with torch.cuda.device(torch.device(draft.device)):
         builder = tensorrt.Builder(tensorrt.Logger(tensorrt.Logger.ERROR))
-        # Types are those of the file: where that is the only way, the flag is gone.
+        # Types are those of the file: if that is the only way, the flag is gone.
         typed = getattr(tensorrt.NetworkDefinitionCreationFlag, "STRONGLY_TYPED", None)
         network = builder.create_network(0 if typed is None else 1 << int(typed))
         parser = tensorrt.OnnxParser(network, tensorrt.Logger(tensorrt.Logger.ERROR))
@@ -78,7 +78,7 @@ def _engine(draft: Draft, file: Path) -> bytes:
 
 
 def _shapes(builder: Any, network: Any, draft: Draft) -> Any:
-    """What the engine takes: one item and more where the batch varies, tuned for the measurement's."""
+    """Return the engine's shapes: one item and more if the batch varies, tuned for the measurement's."""
     profile = builder.create_optimization_profile()
     for at, (tensor, varies) in enumerate(zip(draft.inputs, draft.varies, strict=True)):
         usual = tuple(tensor.shape)

@@ -38,7 +38,7 @@ RISKY = frozenset({"forward", *CUTS})
 
 @dataclass(frozen=True)
 class LoopTraits:
-    """What decides which variants are run."""
+    """The traits that decide which variants are run."""
 
     step: float  # seconds of a step
     queued: int = 0  # batches that workers keep ready
@@ -106,7 +106,7 @@ class PartClock:
         self._seconds = dict.fromkeys(SHARES, 0.0)
 
     def begins(self, part: str) -> str:
-        """From now on time counts for this part; returns the part before."""
+        """Count time for this part from now on; return the part before."""
         if self.waits:
             self._wait()
         now = perf_counter()
@@ -164,7 +164,7 @@ def what_if(blocks: list[TimedBlock]) -> dict[str, float]:
 
 
 def mean_parts(blocks: list[TimedBlock], variant: str) -> dict[str, float]:
-    """Mean seconds of each part under a variant; {} where it never ran."""
+    """Mean seconds of each part under a variant; {} if it never ran."""
     steps = [parts for block in blocks if block.variant == variant for parts in block.parts]
     return {part: fmean(parts[part] for parts in steps) for part in SHARES} if steps else {}
 
@@ -174,7 +174,7 @@ def shares(
 ) -> dict[str, float]:
     """Seconds of a whole step by part; never negative, they add up to it.
 
-    On the CPU the parts were measured. Where loader workers compete for its cores, what the step gains
+    On the CPU the parts were measured. If loader workers compete for its cores, what the step gains
     without a loader counts as data if that is more. With an accelerator data and transfer are what the step
     gains without them, because they may be hidden behind the device; the rest is divided as the synchronised
     parts are.
@@ -244,7 +244,7 @@ def derived(seconds: dict[str, float], measured: dict[str, float]) -> dict[str, 
 
 
 def contradiction(seconds: dict[str, float], measured: dict[str, float]) -> str:
-    """Where leaving a part out saves much more or less than it takes, as on an uneven CPU; "" where not."""
+    """Say where leaving a part out saves much more or less than it takes, as on an uneven CPU; "" if not."""
     whole, total = seconds.get("whole", 0.0), sum(measured.values())
     for part, variant in (("optimizer", "no_optimizer"), ("data", "cached")):
         if whole > 0.0 < total and variant in seconds:

@@ -21,7 +21,7 @@ from laptime.tuning.trial.messages import TrialPlan
 from laptime.tuning.trial.source_sites import library
 
 MOST_COMPILING = 20  # steps to settle at most while torch.compile goes on
-SLOW_SETTLED = 2  # steps to settle where a step takes seconds
+SLOW_SETTLED = 2  # steps to settle if a step takes seconds
 SHAPES = 16  # batches whose shapes are compared and whose padding is counted
 
 
@@ -264,7 +264,7 @@ class AblationRunner(TrialMode):
         self._next_block()
 
     def _cut(self, variant: str) -> bool:
-        """Cut or double the cached batches; False where they cannot be, or the memory would not last."""
+        """Cut or double the cached batches; False if they cannot be, or the memory would not last."""
         cached = self._observed.cached.items()
         batches = {key: each.half() if variant == "half_batch" else each.double() for key, each in cached}
         if None in batches.values():

@@ -1,4 +1,4 @@
-"""What a diagnosing trial has observed of the loop, and the `LoopProfile` that follows from it."""
+"""The observations of a loop in a diagnosing trial, and the `LoopProfile` that follows from them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LOADER_OBJECTS = ("sampler", "batch_sampler", "dataset", "collate_fn")
 
 
 class Observations:
-    """What is known since steps are found by their present source.
+    """The observations since steps are found by their present source.
 
     Attributes:
         hooks: the loop's objects. facts: names that the loop itself has shown.

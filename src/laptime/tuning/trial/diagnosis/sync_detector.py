@@ -43,7 +43,7 @@ INDEXED = frozenset({"index", "index_put", "index_put_", "_index_put_impl_"})
 COPIES = frozenset({"_to_copy", "copy_"})
 COPY = "copy to the host"
 MATRICES = frozenset({"mm", "addmm", "bmm", "convolution", "_scaled_dot_product_flash_attention_for_cpu"})
-"""Operators that compute in half precision where autocast is on."""
+"""Operators that compute in half precision if autocast is on."""
 LIBRARY = re.compile(
     r"(?<![a-z])(add|baddb|addb|b)?mm(?![a-z])|convolution|mkldnn|scaled_dot_product|embedding|pool|rnn|lstm"
     r"|(?<![a-z])gru|sort|topk|index|scatter|gather|fft|linalg"
@@ -103,7 +103,7 @@ class SyncDetector:
             watches.close()
 
     def sites(self) -> list[Site]:
-        """What synchronises, with its count per step."""
+        """Return the sites that synchronise, with their counts per step."""
         return self._sites.sites(self.steps)
 
     def _method_called(self, name: str, tensor: Any) -> None:
@@ -206,7 +206,7 @@ def _is_torchs_own(frame: FrameType) -> bool:
 
 class DeviceTime:
     """A record of a few steps. steps: that it has seen. seconds: of them in which the device worked; None
-    where nothing was recorded."""
+    if nothing was recorded."""
 
     def __init__(self) -> None:
         self.steps = 0

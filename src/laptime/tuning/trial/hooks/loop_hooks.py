@@ -53,7 +53,7 @@ class TrialMode:
         """An optimizer or a module is about to zero its gradients."""
 
     def clip(self, norm: Any) -> None:
-        """Gradients are about to be clipped from this norm, a tensor; None where it is not known."""
+        """Gradients are about to be clipped from this norm, a tensor; None if it is not known."""
 
     def boundary(self, *, ended: bool, begins: bool) -> None:
         """Between two steps, before the next fetch. ended: a whole step lies behind; begins: another one
@@ -318,7 +318,7 @@ class LoopHooks(StepFinder):
             self.scaled = None
 
     def unscaled(self, root: Any) -> Any:
-        """What a backward pass starts from, before the script's GradScaler has scaled it."""
+        """Return the root of a backward pass before the script's GradScaler has scaled it."""
         return self.scaled[1] if self.scaled is not None and self.scaled[0] is root else root
 
     def stepped(self, optimizer: Any, step: Callable[[], Any]) -> Any:

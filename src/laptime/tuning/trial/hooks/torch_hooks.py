@@ -200,7 +200,7 @@ class TorchHooks(Hooks):
         return step
 
     def _own_step(self, optimizer: Any, original: Any) -> Any:
-        """As `_step`, of a function in the instance, which is called without it."""
+        """Do what `_step` does for a function in the instance, which is called without it."""
         step = self._step(lambda self_, *args, **kwargs: original(*args, **kwargs))
         return lambda *args, **kwargs: step(optimizer, *args, **kwargs)
 

@@ -9,7 +9,7 @@ loader gives here (`captured_inputs`). The steps themselves run as the script ru
 
 The first run, of the script as it is, makes the capture; `messages.CapturePlan` says what each run does.
 Gradients are those that the optimizer's own step sees: after unscaling and clipping. Batch sizes are those
-that loaders give, whatever is fed; without a loader, those that reach the models. Where a step ends with its
+that loaders give, whatever is fed; without a loader, those that reach the models. If a step ends with its
 optimizer, its batch may be one that was fetched before: the first step is run and not kept.
 Lies when: the script draws random numbers in another order under the recipe (a GAN's noise is seeded by
 batch, so it does not), or keeps state of its own outside of models and optimizers."""
@@ -221,7 +221,7 @@ class NumericsCapture(TrialMode):
         ]
 
     def _restore(self) -> None:
-        """Every step begins where the first began."""
+        """Begin every step with the state in which the first began."""
         if not self._initial:
             return
         parameters, buffers = self._named_tensors()
@@ -234,11 +234,11 @@ class NumericsCapture(TrialMode):
         return tensor_summary.named(self._hooks.models, self._hooks.optimizers)
 
     def _captured_batch(self, batch: Any, number: int) -> Any:
-        """The captured batch in place of this one; the loader's own where it does not fit."""
+        """The captured batch in place of this one; the loader's own if it does not fit."""
         try:
             if number < len(self._fed):
                 return captured_inputs.filled(batch, self._fed[number])
-            self._note("more batches were asked for than were captured: the last ones are the loader's own")
+            self._note("the loop took more batches than were captured: the last ones are the loader's own")
         except captured_inputs.DoesNotFit as error:
             self._note(f"the loader's own batches were used: {error}")
         self._feeds = False

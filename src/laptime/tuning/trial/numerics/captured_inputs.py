@@ -35,7 +35,7 @@ class DoesNotFit(Exception):
 
 
 def seed_everything(seed: int) -> None:
-    """SeedShift of torch (all devices), of `random`, and of numpy where it is imported."""
+    """SeedShift of torch (all devices), of `random`, and of numpy if it is imported."""
     import torch
 
     torch.manual_seed(seed)
@@ -56,7 +56,7 @@ def tensors_of(batch: Any, most: int | None = None) -> list[Any]:
 
 
 def filled(batch: Any, stored: list[Any]) -> Any:
-    """The batch with captured tensors in it: on its devices, in its memory formats, pinned where it is.
+    """The batch with captured tensors in it: on its devices, in its memory formats, pinned if it is.
     Raises DoesNotFit: there are more or fewer tensors, or other types."""
     import torch
 
@@ -183,7 +183,7 @@ def _dismiss(loader: Any) -> None:
 def _epoch(
     loader: Any, seed: int, most: int, converted: Callable[[Any], Any]
 ) -> tuple[dict[str, Any], list[Any]]:
-    """What a pass gives, and the keys of its samples."""
+    """Return the samples of a pass, and their keys."""
     keys: list[Any] = []
     sizes: list[int] = []
     hashes: list[str] = []

@@ -61,7 +61,7 @@ class _Sums:
 
 
 def _summed(a: Any, b: Any, r: Any | None) -> _Sums:
-    """Of the values of candidate, base and reference."""
+    """Sum the values of candidate, base and reference."""
     sums = _Sums()
     sums.kept, sums.has_reference = a.numel(), r is not None
     for start in range(0, a.numel(), _CHUNK):
@@ -81,7 +81,7 @@ def _summed(a: Any, b: Any, r: Any | None) -> _Sums:
 
 
 def _of_tensor(a: dict[str, Any], b: dict[str, Any], r: dict[str, Any] | None) -> _Sums | None:
-    """Of the summaries of one tensor; None when they are not of one size."""
+    """Compare the summaries of one tensor; None when they are not of one size."""
     if a["elements"] != b["elements"] or a["values"].numel() != b["values"].numel():
         return None
     exact = r["values"] if r is not None and r["values"].numel() == a["values"].numel() else None
@@ -93,7 +93,7 @@ def _of_tensor(a: dict[str, Any], b: dict[str, Any], r: dict[str, Any] | None) -
 
 
 def _of_update(after: list[Any], before: list[Any]) -> _Sums | None:
-    """Of an update; lists of the summaries of candidate, base, reference (None without one)."""
+    """Compare an update; lists of the summaries of candidate, base, reference (None without one)."""
     a, b, r = [
         one["values"].double() - other["values"].double() if one is not None and other is not None else None
         for one, other in zip(after, before, strict=True)
@@ -154,7 +154,7 @@ def _before(captured: dict[str, Any] | None, number: int, group: str) -> Any:
 
 
 def _updates(captures: tuple[dict[str, Any] | None, ...], number: int, group: str) -> dict[str, _Sums]:
-    """Of candidate, base and reference: parameters, or of the buffers BatchNorm's running statistics."""
+    """The updates of candidate, base and reference: parameters, or among buffers BatchNorm's statistics."""
     sums = {}
     for name in sorted(_step(captures[0], number)[group]):
         if group == "parameters" or name.endswith(RUNNING):

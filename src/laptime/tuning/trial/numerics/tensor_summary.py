@@ -103,7 +103,7 @@ def stride(parameters: dict[str, Any], buffers: dict[str, Any], steps: int) -> i
 
 
 def summary(tensor: Any, every: int) -> dict[str, Any]:
-    """What is kept of a tensor, in plain values and one tensor: safe to load with weights_only. Returns
+    """Summarize a tensor in plain values and one tensor: safe to load with weights_only. Returns
     values (on the CPU, strided), elements, dtype, norm (of the whole, in double precision), bad (non-finite
     elements), bits (checksum of the whole; -0.0 counts as 0.0), point (floating)."""
     import torch
