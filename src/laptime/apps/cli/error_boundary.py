@@ -137,11 +137,10 @@ def discard_stdout() -> None:
 def from_click(error: click.ClickException, arguments: Sequence[str]) -> UsageError:
     """Click's errors in our three lines."""
     context = error.ctx if isinstance(error, click.UsageError) else None
-    path = " ".join(["laptime", *[word for word in arguments[:1] if not word.startswith("-")]])
+    path = " ".join(["laptime", *(word for word in arguments[:1] if not word.startswith("-"))])
     if context is not None and context.command_path.startswith(f"{path} "):
         path = context.command_path  # a command of a group: laptime suite run
-    why = "the line cannot be read"
-    # Some of click's errors carry the context of the group; its usage line would not help.
+    why = "the line cannot be read"  # some of click's errors carry the context of the group: no use
     if context is not None and context.command_path == path:
         why = "usage: " + " ".join(context.get_usage().split()).removeprefix("Usage: ")
     what, next_step = error.format_message().rstrip("."), f"{path} --help"

@@ -1,8 +1,7 @@
 """`--laptime-against-rev REV`: the tests at a git revision and here, measured in turns in fresh processes.
 
-Each pair is a pytest at the revision and one in the working tree, one after the other, the first of them by
-turns. A pair is one value of each test, so what a machine does for minutes, and what a process has for its
-life, lies in the interval."""
+A pair is a pytest at the revision and one in the working tree, either first in turns. It is one value of each
+test, so the interval holds what a machine does for minutes and what a process has for its life."""
 
 from __future__ import annotations
 
