@@ -77,7 +77,7 @@ def test_a_name_that_the_script_has_for_something_else_is_left_alone(
     script: Callable[..., Sources], change: Callable[[str], Change], text: str
 ) -> None:
     sources = script(text)
-    with pytest.raises(CannotEdit, match="something else of the name torch"):
+    with pytest.raises(CannotEdit, match="name torch"):
         sources.apply(change(THREADS))
     assert sources.diff() == ""
 
@@ -86,7 +86,7 @@ def test_a_variable_of_the_process_has_a_name_of_its_own(
     script: Callable[..., Sources], change: Callable[[str], Change]
 ) -> None:
     sources = script("import os\n\n\ndef libc():\n    pass\n")
-    with pytest.raises(CannotEdit, match="something else of the name libc"):
+    with pytest.raises(CannotEdit, match="name libc"):
         sources.apply(change('script.at_start("libc = ctypes.CDLL(None)", "import ctypes")'))
     script("from common import ctypes\n").apply(change('script.at_start("ctypes.util", "import ctypes")'))
 
@@ -122,7 +122,7 @@ def test_a_name_that_is_taken_is_not_defined_again(
     script: Callable[..., Sources], edited: Callable[..., str]
 ) -> None:
     sources = script(LOADER + "seed = 3\n", ("loader", "DataLoader(ds)", {"detail": "DataLoader"}))
-    with pytest.raises(CannotEdit, match="something else of the name seed"):
+    with pytest.raises(CannotEdit, match="name seed"):
         edited(sources, DEFINE)
     assert sources.diff() == ""
 
@@ -181,7 +181,7 @@ def test_a_model_is_bound_anew_only_where_who_trains_it_sees_it(
     script: Callable[..., Sources], edited: Callable[..., str]
 ) -> None:
     make = "import torch\ndef make(model):\n    return torch.optim.SGD(model.parameters())\n"
-    with pytest.raises(CannotEdit, match="would keep the old one"):
+    with pytest.raises(CannotEdit, match="old one"):
         edited(script(make, *model("torch.optim.SGD(model.parameters())")), REBIND)
     body = "    opt = torch.optim.SGD(model.parameters())\n    train(model, opt)\n"
     main = "import torch\ndef main(model):\n" + body
@@ -214,9 +214,9 @@ def test_before_a_loop_of_one_epoch_only_what_can_be_done_again_is_done(
 ) -> None:
     found = edited(script(EPOCH, FORWARD), COMPILE)
     assert "    if model._compiled_call_impl is None:\n        model.compile()\n    for x" in found
-    with pytest.raises(CannotEdit, match="once an epoch"):
+    with pytest.raises(CannotEdit, match="an epoch"):
         edited(script(EPOCH, FORWARD, name="b.py"), REBIND)
-    with pytest.raises(CannotEdit, match="once an epoch"):
+    with pytest.raises(CannotEdit, match="an epoch"):
         edited(script(EPOCH, FORWARD, name="c.py"), 'script.after_model("checkpoint({model})")')
 
 
