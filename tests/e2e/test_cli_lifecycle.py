@@ -142,7 +142,7 @@ def test_full_disk_behind_stdout_is_two_and_the_run_is_kept(tmp_path: Path, home
         )
     assert ended.returncode == 2
     assert "standard output" in ended.stderr
-    assert "No space left" in ended.stderr
+    assert "No space" in ended.stderr
     assert "Traceback" not in ended.stderr
     assert lookup.load("last", home).status == "complete"
 
@@ -153,8 +153,8 @@ def test_full_disk_behind_a_report_still_shows_the_result(tmp_path: Path) -> Non
     ended = laptime("bench", "null:spin=1ms", *QUICK, "-o", "full.md", cwd=tmp_path)
     assert ended.returncode == 2
     assert "null:spin=1ms" in ended.stdout
-    assert "full.md could not be written" in ended.stderr
-    assert "No space left" in ended.stderr
+    assert "full.md" in ended.stderr
+    assert "No space" in ended.stderr
 
 
 def test_reader_that_leaves_early_is_no_error(tmp_path: Path) -> None:
