@@ -90,6 +90,6 @@ def test_what_is_not_the_object_is_refused_with_what_to_write(
     broken = ModuleType(own.__name__, own.__doc__)
     broken.__dict__.update({"TITLE": "nothing"} if found is None else {"OPTIMIZATION": found})
     monkeypatch.setitem(sys.modules, own.__name__, broken)
-    with pytest.raises(UsageError, match="identity is not an optimization") as refused:
+    with pytest.raises(UsageError, match="identity is") as refused:
         check_optimization("identity")
-    assert "OPTIMIZATION = Optimization(title=" in refused.value.next
+    assert "OPTIMIZATION = Optimization(" in refused.value.next

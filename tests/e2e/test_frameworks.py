@@ -48,7 +48,7 @@ def test_a_backend_that_is_asked_for_runs_all_that_it_can(here: Laptime, tmp_pat
 def test_what_cannot_be_is_refused_before_anything_is_measured(here: Laptime, tmp_path: Path) -> None:
     done = here(tmp_path, "bench", "keras:EfficientNetB0", "--backend", "torch", *QUICK)
     assert done.returncode == 2
-    assert done.stderr.splitlines()[0] == "error: torch cannot run keras:EfficientNetB0"
+    assert "keras:EfficientNetB0" in done.stderr.splitlines()[0]
     assert done.stderr.splitlines()[-1].startswith("next:  laptime bench --backend tensorflow ")
 
 

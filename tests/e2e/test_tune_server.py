@@ -82,7 +82,7 @@ def test_a_flag_that_the_server_refuses_is_a_row_and_the_search_goes_on() -> Non
     assert run.tuning is not None
     rungs = {rung.name: rung for rung in run.tuning.ladder}
     assert rungs["law"].verdict == "failed"
-    assert "Invalid enum value 'nonsense'" in rungs["law"].reason
+    assert "'nonsense'" in rungs["law"].reason
     assert rungs["service"].kept
 
 
@@ -95,7 +95,7 @@ def test_a_server_that_does_not_run_as_it_is_says_its_last_words() -> None:
 def test_a_program_that_is_not_there_is_named() -> None:
     with pytest.raises(UserCodeError) as caught:
         tune("no-such-program --port {port} {1,2}", url=PREDICT, concurrency=1)
-    assert "no-such-program: No such file or directory" in caught.value.why
+    assert "no-such-program:" in caught.value.why
 
 
 def test_ctrl_c_ends_the_server_that_is_starting(tmp_path: Path) -> None:

@@ -136,8 +136,8 @@ def test_ctrl_c_hands_back_the_patch_of_what_was_kept(place: Place) -> None:
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
     assert process.returncode == 130, err
-    assert "1 of them kept, and the patch has them" in out
-    assert "sleepy.laptime.patch: 1 change: awake.py" in out
+    assert "1 of them" in out
+    assert "1 change: awake.py" in out
     applied = subprocess.run(
         ["git", "apply", "--check", "sleepy.laptime.patch"], cwd=place.folder, check=False
     )

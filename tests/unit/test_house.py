@@ -93,7 +93,7 @@ def test_the_public_names_are_those_that_are_promised() -> None:
     for name in public.__all__:
         assert name in dir(laptime)
         assert getattr(laptime, name).__doc__
-    with pytest.raises(AttributeError, match="no attribute 'benchmark'"):
+    with pytest.raises(AttributeError, match="'benchmark'"):
         _ = public.benchmark
 
 

@@ -57,7 +57,7 @@ def test_a_ratio_has_an_interval_only_if_both_have_or_are_exact() -> None:
 
 
 def test_a_value_outside_of_its_interval_cannot_be_written() -> None:
-    with pytest.raises(ValueError, match="outside of its interval"):
+    with pytest.raises(ValueError, match="outside of"):
         Quantity(5.6, 554.0, 572.0)
     with pytest.raises(ValueError, match="two ends"):
         Quantity(5.6, 5.5)

@@ -77,10 +77,10 @@ def test_times_are_kept_only_when_all_are_known() -> None:
 
 
 def test_samples_of_another_regime_or_unit_are_not_joined() -> None:
-    with pytest.raises(ValueError, match="not part of"):
+    with pytest.raises(ValueError, match="not part"):
         series(1.0).extended(series(1.0, regime="saturated"))
     watts = Series(metric=Metric(tag="latency", unit="W", title="?"), samples=[1.0], regime="isolated")
-    with pytest.raises(ValueError, match="not part of"):
+    with pytest.raises(ValueError, match="not part"):
         series(1.0).extended(watts)
 
 

@@ -83,7 +83,7 @@ def test_the_worst_of_several_outputs_and_calls_counts() -> None:
 def test_outputs_of_another_shape_or_number_are_different() -> None:
     for ours, reference in (([LOGITS], [LOGITS[:, :2]]), ([LOGITS], [LOGITS, LOGITS]), ([], [])):
         agreement = found(ours, reference)
-        assert "differ in shape" in agreement.reason
+        assert "shape" in agreement.reason
         assert judged(agreement, "float32").word == "different"
     assert "(2, 3)" in found([LOGITS], [LOGITS[:, :2]]).reason
 
@@ -174,7 +174,7 @@ def test_scores_beside_boxes_are_held_against_scores(axis: int) -> None:
         lost, both = lost.transpose(0, 2, 1), both.transpose(0, 2, 1)
     assert judged(found([lost], [both], 4), "float32").word == "different"
     assert judged(found([lost], [both], 4), "int8").word == "unknown"
-    assert "column of small numbers" in judged(found([lost], [both], 4), "float32").sentence
+    assert "small numbers" in judged(found([lost], [both], 4), "float32").sentence
     near = both * (1 + 1e-5 * draw.standard_normal(both.shape))
     assert judged(found([near], [both], 4), "float32").word == "same"
 
@@ -192,11 +192,11 @@ def test_the_smallest_shares_of_a_whole_are_no_small_column() -> None:
 def test_outputs_that_do_not_depend_on_the_inputs_tell_nothing(outputs: Any) -> None:
     word, sentence, _ = judged(found([outputs], [outputs]), "float32")
     assert word == "unknown"
-    assert "a constant would agree" in sentence
+    assert "a constant" in sentence
 
 
 def test_one_input_of_one_item_tells_nothing() -> None:
-    assert "only one input" in judged(found([LOGITS[:1]], [LOGITS[:1]], batch=1), "float32").sentence
+    assert "only one" in judged(found([LOGITS[:1]], [LOGITS[:1]], batch=1), "float32").sentence
 
 
 def test_an_error_as_large_as_the_spread_is_no_agreement_in_any_precision() -> None:

@@ -190,7 +190,7 @@ def test_note_tells_what_was_excluded() -> None:
     stat = headline(case(series([1.0] * 9 + [3.0], [0] * 9 + [WAITED])))
     assert stat is not None
     assert stat.value == 1.0
-    assert "10% disturbed samples excluded" in stat.note
+    assert "10% disturbed" in stat.note
 
 
 def test_throughput_with_noise_larger_than_itself_has_no_upper_end() -> None:

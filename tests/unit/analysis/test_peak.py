@@ -33,7 +33,7 @@ def test_the_intervals_of_both_are_in_the_share() -> None:
     assert told.ci95 is not None
     low, high = told.ci95
     assert high / low - 1 > 0.05  # that of the latency alone is a hundredth of it
-    assert told.note == "of the measured float32 GEMM peak"
+    assert "float32 GEMM" in told.note
 
 
 @pytest.mark.parametrize(
@@ -60,13 +60,13 @@ def test_disturbed_blocks_are_left_out_and_must_not_be_the_most() -> None:
     crowded = measured_peak(beside([7e11] * 3 + [3e11] * 17, label=[0] * 3 + [waited] * 17))
     assert crowded is not None
     assert crowded.quantity is None
-    assert crowded.why_not == "3 of 20 blocks of the peak were undisturbed, 5 are needed"
+    assert [word for word in crowded.why_not.split() if word.isdigit()] == ["3", "20", "5"]
 
 
 def test_a_peak_that_was_measured_once_is_not_quoted() -> None:
     told = share(case(timings(0.01), *facts(), details={"peak": {"flops": 98e9}}))
     assert told.value is None
-    assert told.note == "the peak was measured once, apart from the samples"
+    assert "measured once" in told.note
 
 
 def test_the_series_is_the_one_that_workers_make() -> None:

@@ -79,14 +79,14 @@ def test_of_several_promises_one_that_is_surely_broken_breaks_all() -> None:
     }
     open_ = calls_judged(promises("50ms@p99,40ms@median"), stats, "paced")
     assert (open_.word, open_.value) == ("undecided", 0.040)
-    assert "its interval reaches 60" in open_.sentence
+    assert "reaches 60" in open_.sentence
     assert calls_judged(promises("50ms@p99,20ms@median"), stats, "paced").word == "broken"
     kept = calls_judged(promises("40ms@median,70ms@p99"), stats, "paced")
     assert (kept.word, kept.value) == ("kept", 0.030)
 
 
 def test_what_was_not_measured_is_undecided() -> None:
-    assert calls_judged(promises("ttft=300ms@p95"), {}, "paced").sentence == "ttft was not measured"
+    assert "not measured" in calls_judged(promises("ttft=300ms@p95"), {}, "paced").sentence
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ def test_one_and_two_trials_have_no_interval_and_say_so() -> None:
     assert over_trials([7.4]) == (Quantity(7.4), "one trial")
     found = over_trials([1.0, 4.0])
     assert (found.quantity.value, found.quantity.interval) == (pytest.approx(2.0), None)
-    assert found.statistic == "geometric mean of 2 trials"
+    assert "2 trials" in found.statistic
 
 
 def test_the_interval_of_times_never_reaches_below_zero() -> None:

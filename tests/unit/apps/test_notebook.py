@@ -55,7 +55,7 @@ def test_a_wrong_line_is_three_lines_and_no_traceback(line: str, capsys: pytest.
 
 
 def test_wrong_lines_raise_the_users_error() -> None:
-    with pytest.raises(UsageError, match="nothing to measure"):
+    with pytest.raises(UsageError, match="to measure"):
         notebook.parsed("  ", None)
 
 
@@ -72,7 +72,7 @@ def test_code_that_fails_says_why_and_a_short_call_is_no_noise(capsys: pytest.Ca
     shell = Shell(one=lambda: 1)
     laptime.load_ipython_extension(shell)
     assert shell.magics["laptime"]("--budget 0.2 nobody(1)") is None
-    assert "NameError: name 'nobody' is not defined" in capsys.readouterr().err
+    assert "'nobody'" in capsys.readouterr().err
     assert "--budget SECONDS" in (shell.magics["laptime"].__doc__ or "")
     run = notebook.measured(shell, "--budget 0.2 one()")
     (check,) = [check for check in run.cases[0].checks if check.name == "resolution"]

@@ -85,7 +85,7 @@ def test_items_are_repeated_and_parameters_are_not() -> None:
 
 
 def test_inputs_without_a_batch_cannot_get_another_one() -> None:
-    with pytest.raises(UsageError, match="inputs of batch 2 cannot be made"):
+    with pytest.raises(UsageError, match="batch 2"):
         adopted(lambda x: x + 1, np.float32(1.0).reshape(())).workload(2)
 
 
@@ -171,12 +171,12 @@ def test_a_function_may_take_the_batch_size(write: Write) -> None:
 
 
 def test_a_model_without_inputs_says_what_to_return(write: Write) -> None:
-    with pytest.raises(TargetError, match="came without inputs"):
+    with pytest.raises(TargetError, match="without inputs"):
         backend.open(Variant(target=write("def build():\n    return lambda x: x"), backend="jax"))
 
 
 def test_a_model_of_another_framework_is_refused() -> None:
-    with pytest.raises(TargetError, match="jax cannot run null:noop"):
+    with pytest.raises(TargetError, match="null:noop"):
         backend.open(Variant(target="null:noop", backend="jax"))
 
 
@@ -228,7 +228,7 @@ def test_what_is_given_is_what_is_measured_and_nothing_is_cut_that_nobody_knows(
     )
     with pytest.raises(UsageError, match="batch 2") as caught:
         apart.workload(2)
-    assert "share no first dimension" in caught.value.why
+    assert "first dimension" in caught.value.why
 
 
 def test_loops_and_calls_of_libraries_make_the_count_incomplete() -> None:

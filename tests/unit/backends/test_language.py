@@ -122,10 +122,10 @@ def test_a_context_that_is_too_short_is_told() -> None:
 
     module = torch.nn.Sequential(torch.nn.Embedding(9, 2))
     module.config = SimpleNamespace(max_position_embeddings=100)  # type: ignore[assignment]
-    with pytest.raises(UsageError, match="90 tokens of prompt and 20 of output"):
+    with pytest.raises(UsageError, match=r"90 tokens.*20"):
         phase_of(Program(call=module), {"phase": "prefill", "prompt": 90, "output": 20}, torch.device("cpu"))
 
 
 def test_no_embedding_is_no_language_model() -> None:
-    with pytest.raises(UsageError, match="not a language model"):
+    with pytest.raises(UsageError, match="language model"):
         opened("prefill", "torchvision:resnet18")

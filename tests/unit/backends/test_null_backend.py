@@ -99,7 +99,7 @@ def test_faults_happen_when_planted() -> None:
     call()
     with pytest.raises(RuntimeError, match="planted"):
         call()
-    with pytest.raises(UserCodeError, match="could not be loaded"):
+    with pytest.raises(UserCodeError, match="be loaded"):
         model("raise,at=load")
     with pytest.raises(OutOfMemory):
         model("oom,at=load")
@@ -166,5 +166,5 @@ def test_what_only_a_framework_can_do_is_refused() -> None:
         Variant(target="null:noop", compile="default"),
         Variant(target="null:noop", threads=2),
     ):
-        with pytest.raises(UsageError, match="null backend cannot"):
+        with pytest.raises(UsageError, match="null backend"):
             null.open(variant)

@@ -53,11 +53,11 @@ def test_both_frameworks_run_one_model_and_agree(tmp_path: Path) -> None:
     run = bench(request, open_session=session)
     (finding,) = [each for each in run.findings if each.kind.startswith("model/")]
     assert finding.kind == "model/same"
-    assert "one file; 128 parameters in both" in finding.sentence
+    assert "128 parameters" in finding.sentence
     (said,) = [check for check in run.cases[1].checks if check.name == "agreement"]
     assert said.outcome == "ok"
-    assert "agree with those of onnxruntime" in said.sentence
-    assert "inputs of batch 1, 2" in said.sentence
+    assert "agree with" in said.sentence
+    assert "batch 1, 2" in said.sentence
 
 
 @pytest.mark.torch

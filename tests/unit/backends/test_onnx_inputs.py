@@ -33,7 +33,7 @@ def test_sizes_are_given_by_input_without_the_batch_or_by_dimension() -> None:
 def test_open_sizes_say_which_shape_to_give() -> None:
     with pytest.raises(UsageError) as told:
         sizes([TOKENS], 1, {}, target="m.onnx")
-    assert told.value.what == "m.onnx: the input 'ids' leaves sizes open"
+    assert "'ids'" in told.value.what
     assert "(batch, length)" in told.value.why
     assert told.value.next.startswith("--shape ids=128 ")
     with pytest.raises(UsageError) as told:
@@ -42,7 +42,7 @@ def test_open_sizes_say_which_shape_to_give() -> None:
 
 
 def test_a_shape_that_contradicts_the_file_is_refused() -> None:
-    with pytest.raises(UsageError, match="does not fit") as told:
+    with pytest.raises(UsageError, match="not fit") as told:
         sizes([IMAGE], 1, {"image": [1, 224, 224]}, target="m.onnx")
     assert told.value.next == "--shape image=3x224x224"
 
@@ -55,7 +55,7 @@ def test_a_shape_for_nothing_is_refused_with_the_nearest_name() -> None:
 
 def test_a_file_made_for_one_batch_does_no_other() -> None:
     assert sizes([FIXED], 4, {}, target="m.onnx") == {"x": (4, 8)}
-    with pytest.raises(UsageError, match="made for batch 4, not 1") as told:
+    with pytest.raises(UsageError, match="batch 4, not 1") as told:
         sizes([FIXED], 1, {}, target="m.onnx")
     assert told.value.next.startswith("--batch 4")
 

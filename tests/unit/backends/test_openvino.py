@@ -99,7 +99,7 @@ def test_a_dtype_that_the_device_lacks_is_refused(net: Path) -> None:
     if "BF16" in can:
         assert opened(net, dtype="bfloat16").check_outputs(1)["finite"]
     else:
-        with pytest.raises(Unavailable, match="cannot compute in bfloat16"):
+        with pytest.raises(Unavailable, match="bfloat16"):
             opened(net, dtype="bfloat16")
 
 
@@ -123,7 +123,7 @@ def test_what_it_cannot_do_is_refused(
 
 def test_an_unknown_property_is_the_users_mistake(net: Path) -> None:
     model = opened(net, options={"property.NO_SUCH_THING": "1"})
-    with pytest.raises(UsageError, match="does not take") as told:
+    with pytest.raises(UsageError, match="not take") as told:
         model.workload(1).call()
     assert "NO_SUCH_THING" in told.value.why
 
@@ -131,7 +131,7 @@ def test_an_unknown_property_is_the_users_mistake(net: Path) -> None:
 @pytest.mark.parametrize("content", [b"", b"no graph at all"])
 def test_a_file_that_is_no_graph_is_refused(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "odd.onnx").write_bytes(content)
-    with pytest.raises(TargetError, match=r"cannot read .*odd\.onnx"):
+    with pytest.raises(TargetError, match=r"read .*odd\.onnx"):
         opened(tmp_path / "odd.onnx")
 
 
@@ -150,5 +150,5 @@ def test_a_model_of_this_process_is_measured_with_given_inputs(net: Path) -> Non
     model = backend.open_object(read, np.ones((2, 3, 8, 8), np.float32), variant)
     model.workload(5).call()
     assert model.check_outputs(5)["shape"] == "float32 (5, 5)"
-    with pytest.raises(UsageError, match=r"must be an openvino\.Model"):
+    with pytest.raises(UsageError, match=r"an openvino\.Model"):
         backend.open_object(print, None, variant)

@@ -47,7 +47,7 @@ def test_a_real_failed_allocation_is_recognised() -> None:
 
 
 def test_what_was_asked_for_is_told() -> None:
-    assert translate(torch.cuda.OutOfMemoryError(CUDA_TEXT), doing="x").why == "it asked for 20.00 GiB more"
+    assert "20.00 GiB" in translate(torch.cuda.OutOfMemoryError(CUDA_TEXT), doing="x").why
 
 
 def test_memory_behind_the_users_error_is_found() -> None:
@@ -65,9 +65,9 @@ def test_wrong_shape_names_the_inputs_and_the_message() -> None:
     with pytest.raises(RuntimeError) as caught:
         torch.nn.Linear(3, 4)(torch.zeros(2, 5))
     told = translate(caught.value, doing="linear failed at batch 2", inputs="float32 (2, 5)")
-    assert told.what == "linear failed at batch 2"
+    assert "batch 2" in told.what
     assert "mat1 and mat2" in told.why
-    assert "the inputs were float32 (2, 5)" in told.why
+    assert "float32 (2, 5)" in told.why
 
 
 def test_missing_compiler_is_not_the_users_fault() -> None:

@@ -95,7 +95,7 @@ def test_file_function_runs_at_any_batch_in_eval_and_inference_mode(models: str)
     assert not torch.is_inference_mode_enabled()
     told = model.facts()["inputs"]
     assert (told["origin"], told["shapes"], told["batch"]) == ("given", "float32 (2, 6)", 2)
-    assert told["batch_is"] == "the first dimension of the input"
+    assert "first dimension" in told["batch_is"]
     assert model.own_batch() == 2
     assert model.inputs_of(5)["shapes"] == "float32 (5, 6)"
     assert model.inputs_of(5)["resized"]
@@ -111,13 +111,13 @@ def test_guess_is_marked_as_a_guess(models: str) -> None:
     assert model.workload(4).call().shape == (4, 3)
     inputs = model.facts()["inputs"]
     assert inputs["origin"] == "guessed"
-    assert inputs["guessed_from"] == "the first layer, layer: Linear"
+    assert "layer: Linear" in inputs["guessed_from"]
 
 
 def test_without_inputs_or_a_guess_the_error_says_what_to_return(models: str) -> None:
     with pytest.raises(TargetError) as caught:
         opened(f"{models}:unguessable")
-    assert caught.value.next == "return (model, inputs) from the function"
+    assert "(model, inputs)" in caught.value.next
 
 
 def test_wrong_shape_is_the_users_error_with_shapes(models: str) -> None:
@@ -126,7 +126,7 @@ def test_wrong_shape_is_the_users_error_with_shapes(models: str) -> None:
         model.workload(2).call()
     told = model.explain(caught.value, 2)
     assert isinstance(told, UserCodeError)
-    assert "the inputs were float32 (2, 7)" in told.why
+    assert "float32 (2, 7)" in told.why
     assert "nets_" in told.why
 
 
@@ -263,7 +263,7 @@ def test_methods_partials_and_objects_are_seen_through() -> None:
         assert modules_in(call) == [net]
     model = in_memory(Wrapper().run, torch.ones(1, 2))
     assert model.workload(3).call().shape == (3, 2)
-    with pytest.raises(UsageError, match="cannot be moved or cast"):
+    with pytest.raises(UsageError, match="cast"):
         in_memory(Wrapper().run, torch.ones(1, 2), dtype="float64")
 
 

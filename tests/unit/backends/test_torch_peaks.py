@@ -48,7 +48,7 @@ def test_the_product_of_a_model_is_long_enough_and_counted() -> None:
     size = work.facts["size"]
     assert work.flops == 2 * size**3
     assert size in peaks._SIZES
-    assert work.facts["source"] == "of the measured float32 GEMM peak"
+    assert "float32 GEMM" in work.facts["source"]
     began = time.perf_counter()
     work.call()
     work.sync()

@@ -124,19 +124,19 @@ def test_what_cannot_be_trained_is_refused_in_three_lines(place: Path, name: str
 
 
 def test_a_detection_model_is_refused() -> None:
-    with pytest.raises(TargetError, match="cannot be trained on made-up data"):
+    with pytest.raises(TargetError, match="made-up data"):
         backend.open(Variant(target="torchvision:ssdlite320_mobilenet_v3_large", train="sgd"))
 
 
 def test_an_object_of_this_process_keeps_its_weights() -> None:
-    with pytest.raises(UsageError, match="cannot be trained here"):
+    with pytest.raises(UsageError, match="be trained"):
         backend.open_object(len, None, Variant(target="x", train="sgd"))
 
 
 def test_only_backends_that_train_are_asked_to() -> None:
-    with pytest.raises(UsageError, match="cannot be trained by the null backend"):
+    with pytest.raises(UsageError, match="null backend"):
         plan(BenchRequest(targets=["null:noop"], train="sgd"))
-    with pytest.raises(UsageError, match="no optimizer is called 'adm'"):
+    with pytest.raises(UsageError, match="'adm'"):
         plan(BenchRequest(targets=["null:noop"], train="adm"))
 
 

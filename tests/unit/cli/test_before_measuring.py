@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -174,5 +175,5 @@ def test_what_a_suite_cannot_run_is_said_before_the_rest_is_measured(
 
     monkeypatch.setattr(verb, "measure", measure)
     said = laptime("suite", "run", "suite.toml").err
-    assert "suite:b cannot run: jax is not installed   next: pip install 'jax>=" in said
-    assert said.index("cannot run") < said.index("here measuring begins")
+    assert re.search("suite:b.*jax.*'jax>=", said)
+    assert said.index("cannot run") < said.index("measuring begins")

@@ -30,7 +30,7 @@ def test_history_tells_the_change(laptime: Laptime) -> None:
     ended = laptime("history")
     assert ended.code == 0
     assert "worse 1.20x" in ended.out
-    assert "from run 20260813-000000-000-a on" in ended.out
+    assert "20260813-000000-000-a on" in ended.out
 
 
 @pytest.mark.usefixtures("two_levels")
@@ -101,7 +101,7 @@ def test_a_second_import_adds_nothing_and_says_so(laptime: Laptime) -> None:
     laptime("import", path)
     ended = laptime("import", path)
     assert (ended.code, ended.out) == (0, "")
-    assert "is already stored" in ended.err
+    assert "already stored" in ended.err
     assert len(files.stored()) == 1
 
 
@@ -109,14 +109,14 @@ def test_one_bad_file_does_not_keep_the_others_out(laptime: Laptime) -> None:
     Path("bad.json").write_text("{")
     ended = laptime("import", "bad.json", str(benchmarked()), "none.json")
     assert ended.code == 2
-    assert "is not JSON" in ended.err
+    assert "JSON" in ended.err
     assert len(files.stored()) == 1
 
 
 def test_a_format_that_is_not_known_is_told(laptime: Laptime) -> None:
     ended = laptime("import", str(benchmarked()), "--format", "pytest-benchmrk")
     assert ended.code == 2
-    assert "did you mean 'pytest_benchmark'?" in ended.err
+    assert "'pytest_benchmark'?" in ended.err
 
 
 def test_runs_are_exported_by_show(laptime: Laptime) -> None:

@@ -59,10 +59,10 @@ def test_show_writes_any_report(laptime: Laptime) -> None:
 def test_show_of_what_there_is_not_suggests(laptime: Laptime) -> None:
     ended = laptime("show", "baselin")
     assert ended.code == 2
-    assert "did you mean 'baseline'?" in ended.err
+    assert "'baseline'?" in ended.err
     ended = laptime("show", "--format", "htlm")
     assert ended.code == 2
-    assert "no report is called 'htlm'" in ended.err
+    assert "'htlm'" in ended.err
 
 
 def test_show_of_a_damaged_file_names_the_place(laptime: Laptime, two: tuple[Run, Run]) -> None:
@@ -125,7 +125,7 @@ def test_list_stops_at_its_limit_and_says_so(laptime: Laptime) -> None:
         files.save(structs.replace(runs.failed(), id=f"20260801-000000-00{number}-a"))
     ended = laptime("list", "-n", "2")
     assert len(ended.out.splitlines()) == 3
-    assert "1 older run not shown" in ended.err
+    assert "1 older" in ended.err
     assert len(laptime("list", "-n", "2", "--all").out.splitlines()) == 4
 
 
@@ -220,7 +220,7 @@ def test_compare_under_different_conditions_is_refused_unasked(
     ended = laptime("compare", "baseline", "last")
     assert ended.code == 2
     assert ended.out == ""
-    assert "torch 2.9.0 and 9.9.9" in ended.err
+    assert "2.9.0 and 9.9.9" in ended.err
     assert "--force" in ended.err
     assert laptime("compare", "baseline", "last", "--force").code in (0, 3)
 
@@ -228,7 +228,7 @@ def test_compare_under_different_conditions_is_refused_unasked(
 def test_compare_of_what_is_neither_run_nor_target_suggests(laptime: Laptime, two: tuple[Run, Run]) -> None:
     ended = laptime("compare", "baseline", "lats")
     assert ended.code == 2
-    assert "no run matches 'lats'" in ended.err
+    assert "'lats'" in ended.err
 
 
 def test_compare_of_two_targets_measures_them_side_by_side(laptime: Laptime, fake_bench: Fake) -> None:

@@ -29,10 +29,10 @@ def shown(run: Run) -> list[str]:
 
 def test_without_limits_it_says_what_was_measured_and_then_whether_to_trust_it() -> None:
     answer, trust, *rest = shown(suite())
-    assert answer == "measured    2 cases, no limit to keep"
+    assert "2 cases" in answer
     assert trust.startswith("trusted ")
     assert [line.split()[0] for line in rest if "trusted" not in line and "ms" in line] == ["first", "second"]
-    assert any("no run was stored before" in line for line in rest)
+    assert any("no run" in line for line in rest)
 
 
 def test_the_answer_is_that_of_its_limits() -> None:
@@ -42,7 +42,7 @@ def test_the_answer_is_that_of_its_limits() -> None:
         for case, word in zip(run.cases, (Judgement.KEPT, Judgement.BROKEN), strict=True)
     ]
     answer, *rest = shown(structs.replace(run, verdicts=words))
-    assert answer == "not passed  1 of 2 checks broken"
+    assert "1 of 2 checks" in answer
     (row,) = [line for line in rest if line.lstrip().startswith("second")]
     assert row.rstrip().endswith("broken")
     assert any("broken it" in line for line in rest)
@@ -53,7 +53,7 @@ def test_a_benchmark_that_failed_did_not_pass() -> None:
     run = suite()
     died = runs.failing(Failure(kind="died", what="it died"), axes={"benchmark": "third"})
     answer, *rest = shown(structs.replace(run, cases=[*run.cases, died]))
-    assert answer == "not passed  1 of 3 cases failed"
+    assert "1 of 3 cases" in answer
     assert any(line.strip() == "it died" for line in rest)
 
 

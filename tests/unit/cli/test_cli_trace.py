@@ -125,9 +125,9 @@ def test_a_format_of_timings_refuses_a_trace(laptime: Laptime, trace: Path, form
     shown = laptime("show", "last", "--format", format)
     assert (shown.code, shown.out) == (2, "")
     what, why, then = shown.err.strip().splitlines()
-    assert what == f"error: the {format} report has nothing to say about this profile"
-    assert why.startswith("why:   a file of this format holds ")
-    assert then.startswith("next:  laptime show ")
+    assert f"the {format} report" in what
+    assert why.startswith("why: ")
+    assert "laptime show" in then
 
 
 def test_a_csv_file_of_a_trace_has_every_operator(laptime: Laptime, trace: Path) -> None:
@@ -206,7 +206,7 @@ def test_what_cannot_be_stored_is_shown_all_the_same(
     assert ended.code == 2
     assert ended.out.startswith("host-bound  51 % of the 1.00 ms step")
     assert "Not saved" in ended.out
-    assert "no space left" in ended.err
+    assert "no space" in ended.err
 
 
 def test_an_operators_name_cannot_move_the_cursor(laptime: Laptime, tmp_path: Path) -> None:

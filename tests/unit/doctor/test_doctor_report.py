@@ -116,15 +116,15 @@ def test_a_machine_that_is_too_busy_is_not_praised() -> None:
     effect = Effect(mean=-0.5, error=0.4, df=6.0, rounds=10, processes=3)
     noisy = floor_of(effect, device="cpu", workload="x", seconds=1.0)
     text = to_text(_report(noise=structs.replace(noisy, word="slower")))
-    assert "Can see only differences beyond a factor of" in text
+    assert "beyond a factor" in text
     nothing = to_text(_report(noise=structs.replace(noisy, word="unclear")))
-    assert "Too disturbed to show differences on cpu now" in nothing
+    assert "Too disturbed" in nothing
     assert "Can see" not in nothing
     assert "not known" in to_text(_report(noise=None))
 
 
 def test_peaks_measured_beside_others_say_so() -> None:
-    assert "too low, because other programs used the machine" in to_text(_report(rates_disturbed=True))
+    assert "other programs" in to_text(_report(rates_disturbed=True))
 
 
 def test_the_json_is_one_document_in_si_units() -> None:
@@ -244,9 +244,9 @@ def test_a_package_that_is_missing_is_named_with_the_line_that_installs_it(
 ) -> None:
     (tmp_path / "sitecustomize.py").write_text("import sys; sys.modules['psutil'] = None")
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}")
-    with pytest.raises(Unavailable, match="psutil is not installed") as caught:
+    with pytest.raises(Unavailable, match="psutil is") as caught:
         fresh_call.call("laptime.probes.others:programs", {"seconds": 0.1}, timeout=30)
-    assert caught.value.next == "pip install psutil"
+    assert "install psutil" in caught.value.next
 
 
 def test_a_function_that_hangs_is_ended() -> None:
@@ -257,7 +257,7 @@ def test_a_function_that_hangs_is_ended() -> None:
 def test_only_our_own_functions_are_called() -> None:
     with pytest.raises(Died) as caught:
         fresh_call.call("os:getcwd", {}, timeout=30)
-    assert "only functions of laptime" in caught.value.why
+    assert "only functions" in caught.value.why
 
 
 # The verb and the command
@@ -286,7 +286,7 @@ def test_every_warning_of_this_machine_ends_with_a_command(examined: DoctorRepor
 def test_a_noise_floor_that_failed_is_a_warning_and_not_an_error(examined: DoctorReport) -> None:
     assert examined.noise is None
     (line,) = [line for line in examined.lines if line.name == "noise"]
-    assert "not measured a test" in line.sentence
+    assert "not measured" in line.sentence
 
 
 def test_timers_are_in_seconds(examined: DoctorReport) -> None:
@@ -316,7 +316,7 @@ def test_the_command_prints_text(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "examine", lambda **how: _report())
     answer = CliRunner().invoke(command, [])
     assert answer.exit_code == 0
-    assert "Can see differences" in answer.stdout
+    assert "Can see" in answer.stdout
 
 
 @pytest.mark.slow

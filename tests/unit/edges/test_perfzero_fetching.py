@@ -81,7 +81,7 @@ def test_a_clone_of_something_else_is_not_taken_for_it(origin: Path, tmp_path: P
     other = tmp_path / "other" / origin.name
     other.parent.mkdir()
     git(tmp_path, "clone", "--quiet", str(origin), str(other))
-    with pytest.raises(UsageError, match="clone of something else"):
+    with pytest.raises(UsageError, match="something else"):
         fetching.clone(Repo(url=str(other)), tmp_path / "site", cached=False)
 
 
@@ -92,7 +92,7 @@ def test_what_git_could_take_for_an_option_is_refused(text: str) -> None:
 
 
 def test_what_git_says_is_told(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="could not fetch"):
+    with pytest.raises(UsageError, match="not fetch"):
         fetching.clone(Repo(url=str(tmp_path / "nothing" / "there")), tmp_path, cached=False)
 
 
@@ -100,7 +100,7 @@ def test_what_git_says_is_told(tmp_path: Path) -> None:
 def test_a_commit_that_is_not_there_is_told_and_never_an_option(
     origin: Path, tmp_path: Path, repo: dict[str, Any]
 ) -> None:
-    with pytest.raises(UsageError, match="could not fetch") as caught:
+    with pytest.raises(UsageError, match="not fetch") as caught:
         fetching.clone(Repo(url=str(origin), **repo), tmp_path / "site", cached=False)
     assert next(iter(repo.values())) in caught.value.why
 
@@ -174,13 +174,13 @@ def fetch(url: str, folder: Path, path: str = "sub/data.bin", sha256: str = "") 
 def test_a_file_comes_whole_and_its_hash_is_compared(server: str, tmp_path: Path) -> None:
     right = hashlib.sha256(b"0123456789").hexdigest()
     assert fetch(f"{server}/whole", tmp_path, sha256=right).read_bytes() == b"0123456789"
-    with pytest.raises(UsageError, match="not the expected file"):
+    with pytest.raises(UsageError, match="expected file"):
         fetch(f"{server}/whole", tmp_path, "other.bin", sha256="0" * 64)
     assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == ["data.bin"]
 
 
 def test_a_url_that_ends_early_leaves_nothing(server: str, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"ended early|could not be fetched"):
+    with pytest.raises(UsageError, match=r"ended early|be fetched"):
         fetch(f"{server}/early", tmp_path)
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 
@@ -203,7 +203,7 @@ def test_a_file_comes_from_any_store_that_fsspec_knows(tmp_path: Path) -> None:
     fsspec = pytest.importorskip("fsspec")
     fsspec.filesystem("memory").pipe("/set/data.bin", b"stored")
     assert fetch("memory://set/data.bin", tmp_path).read_bytes() == b"stored"
-    with pytest.raises(UsageError, match="could not be fetched"):
+    with pytest.raises(UsageError, match="be fetched"):
         fetch("memory://set/other.bin", tmp_path, "other.bin")
     assert fetch(str(tmp_path / "sub" / "data.bin"), tmp_path, "by a path").read_bytes() == b"stored"
 
@@ -212,7 +212,7 @@ def test_what_is_there_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "data.bin").write_text("mine")
     fetch("http://127.0.0.1:9/never", tmp_path, "data.bin")
     assert (tmp_path / "data.bin").read_text() == "mine"
-    with pytest.raises(UsageError, match="not the expected file"):
+    with pytest.raises(UsageError, match="expected file"):
         fetch("http://127.0.0.1:9/never", tmp_path, "data.bin", sha256="0" * 64)
 
 

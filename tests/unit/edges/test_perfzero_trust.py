@@ -132,7 +132,7 @@ def test_without_counters_nothing_is_made_up() -> None:
 def test_too_few_trials_for_an_interval_are_noisy_and_say_so(rates: tuple[float, ...]) -> None:
     answers = found(trials(*rates))
     assert trust([*answers.values()]) == "noisy"
-    assert "too few for an interval" in answers["trials"].sentence
+    assert "too few" in answers["trials"].sentence
     assert "--benchmark_num_trials" in answers["trials"].next
 
 
@@ -145,19 +145,19 @@ def test_trials_that_lie_apart_are_noisy() -> None:
 def test_a_violated_bound_is_not_trusted() -> None:
     answers = found(trials(10.0, 10.05, 9.95, min_value=20))
     assert answers["bounds"].outcome == "warn"
-    assert "below 20 (3 of 3 trials)" in answers["bounds"].sentence
+    assert "below 20 (3 of 3" in answers["bounds"].sentence
 
 
 def test_impossible_numbers_are_invalid() -> None:
     outcomes = [judge(ended(), [Report(name="C.m", wall_time=-3.0)], [])]
     answers = found(outcomes)
     assert (answers["finite"].outcome, trust([*answers.values()])) == ("fail", "invalid")
-    assert "no time or rate is below zero" in answers["finite"].sentence
+    assert "below zero" in answers["finite"].sentence
 
 
 def test_a_trial_that_crashed_makes_the_others_invalid_and_alone_it_has_no_numbers() -> None:
     crashed = judge(ended(status=-11), [], [])
     answers = found([*trials(10.0, 10.05, 9.95), crashed])
     assert answers["trials"].outcome == "fail"
-    assert "1 of 4 trials gave no number" in answers["trials"].sentence
+    assert "1 of 4 trials" in answers["trials"].sentence
     assert checks([crashed], virtual=False) == []

@@ -64,9 +64,9 @@ def test_names_are_sorted_and_leave_private_files_out() -> None:
 
 def test_an_unknown_name_is_an_error_that_suggests_the_nearest(guests: Guests) -> None:
     guests(thermal=("guest_thermal", ""))
-    with pytest.raises(UsageError, match="no check is called 'thermall'") as caught:
+    with pytest.raises(UsageError, match="'thermall'") as caught:
         registry.load("checks", "thermall")
-    assert caught.value.next == "did you mean 'thermal'?"
+    assert "'thermal'?" in caught.value.next
     assert "thermal" in caught.value.why
 
 
@@ -88,7 +88,7 @@ def test_a_guest_that_cannot_be_imported_is_shown_and_raises(guests: Guests) -> 
     faults = registry.broken("checks")
     assert "a_library_that_is_not_there" in faults["thermal"]
     assert "fine" not in faults
-    with pytest.raises(LaptimeError, match="'thermal' is broken") as caught:
+    with pytest.raises(LaptimeError, match="'thermal'") as caught:
         registry.load("checks", "thermal")
     assert not isinstance(caught.value, UsageError)
     assert isinstance(caught.value.__cause__, ModuleNotFoundError)
@@ -96,7 +96,7 @@ def test_a_guest_that_cannot_be_imported_is_shown_and_raises(guests: Guests) -> 
 
 def test_a_guest_that_raises_anything_is_shown(guests: Guests) -> None:
     guests(thermal=("guest_thermal", "1 / 0"))
-    assert registry.broken("checks")["thermal"] == "ZeroDivisionError: division by zero"
+    assert "ZeroDivisionError" in registry.broken("checks")["thermal"]
 
 
 def test_a_guest_that_is_no_module_is_broken(guests: Guests) -> None:

@@ -107,12 +107,12 @@ def test_a_worker_that_hangs_is_ended_by_its_timeout(worker: Open) -> None:
 
 def test_commands_out_of_order_are_refused(worker: Open) -> None:
     own = worker(load=False)
-    assert "before the model was loaded" in failure(own, Prepare(batch=1)).what
+    assert "was loaded" in failure(own, Prepare(batch=1)).what
     own.ask(Load(variant=Variant(target="null:noop", backend="null")), timeout=60)
     assert "not prepared" in failure(own, block()).what
     assert "not prepared" in failure(own, Pass(kind="count", batch=3)).what
     own.ask(Prepare(batch=1), timeout=10)
-    assert "no pass is called" in failure(own, Pass(kind="dance", batch=1)).what
+    assert "no pass" in failure(own, Pass(kind="dance", batch=1)).what
     assert "rate" in failure(own, block(regime="paced")).what
     assert failure(own, block(regime="device")).kind == "unavailable"
 
@@ -214,7 +214,7 @@ def test_a_model_that_ends_the_process_is_told_so(
     target = _file(tmp_path, "import sys\ndef make():\n    return (lambda: sys.exit('enough')), None\n")
     found = failure(worker(target), Prepare(batch=1))
     assert found.kind == "died"
-    assert "ended with status 1" in found.what
+    assert "status 1" in found.what
     assert "enough" in found.why
     assert "sys.exit" in found.next
 

@@ -76,7 +76,7 @@ def test_code_of_the_revision_is_imported_also_where_the_working_tree_is_install
 
 @pytest.mark.parametrize("revision", ["nope", "--exec=touch x", "", "HEAD:model.py", "$(touch x)"])
 def test_what_is_no_revision_is_refused(repository: Path, revision: str) -> None:
-    with pytest.raises(UsageError, match="git knows no revision"), checked_out(revision):
+    with pytest.raises(UsageError, match="no revision"), checked_out(revision):
         raise AssertionError
     assert not Path("x").exists()
 
@@ -84,7 +84,7 @@ def test_what_is_no_revision_is_refused(repository: Path, revision: str) -> None
 def test_a_folder_that_was_not_there_yet_is_told(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (repository / "new").mkdir()
     monkeypatch.chdir(repository / "new")
-    with pytest.raises(UsageError, match="no folder new/ at HEAD"), checked_out("HEAD"):
+    with pytest.raises(UsageError, match="new/ at HEAD"), checked_out("HEAD"):
         raise AssertionError
     assert len(git("worktree", "list").splitlines()) == 1
 
@@ -92,5 +92,5 @@ def test_a_folder_that_was_not_there_yet_is_told(repository: Path, monkeypatch: 
 def test_outside_of_a_repository_that_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
-    with pytest.raises(UsageError, match="in no git repository"), checked_out("HEAD"):
+    with pytest.raises(UsageError, match="git repository"), checked_out("HEAD"):
         raise AssertionError

@@ -22,7 +22,7 @@ from laptime.verbs.load.run import load
 
 @pytest.mark.parametrize("rate", [0, -3, float("nan"), float("inf"), 1e9])
 def test_rates_that_nobody_can_send(rate: float) -> None:
-    with pytest.raises(UsageError, match=r"impossible|more than one machine can send") as refused:
+    with pytest.raises(UsageError, match=r"impossible|one machine") as refused:
         load(LoadRequest(target="null:noop", rates=[rate]))
     assert "--rate" in refused.value.next
 

@@ -80,7 +80,7 @@ def test_a_rate_that_senders_cannot_send_at_all_is_invalid_and_says_what_to_do()
     case = level(20, 30, constant(0.02), 1)
     assert checked(case, alone=ALONE) == {}
     words = checked(case, alone=structs.replace(ALONE, capacity=7))["self_test"]
-    assert "1 sender came to 10 requests/s, fewer than 20/s" in words
+    assert "10 requests/s, fewer than 20/s" in words
     assert "--rate 7" in words
 
 
@@ -97,17 +97,17 @@ def with_lateness(case: Case, seconds: list[float]) -> Case:
 def test_lateness_is_told_apart_by_where_it_comes_from() -> None:
     case = with_lateness(level(20, 30, constant(0.02), 1), [0.005] * 500)
     served = checked(case, alone=ALONE)["late"]
-    assert "beside it the generator lacks a CPU" in served
+    assert "lacks a CPU" in served
     assert "taskset" in served
-    assert "this machine is busy" in checked(case, alone=structs.replace(ALONE, late=0.004))["late"]
+    assert "busy" in checked(case, alone=structs.replace(ALONE, late=0.004))["late"]
     bound = checked(case, alone=structs.replace(ALONE, bound=True))["late"]
-    assert "another program uses the CPUs that laptime is bound to" in bound
+    assert "another program" in bound
     assert "taskset" not in bound, "that was done already"
-    assert "may use 5.0 % of a CPU" in checked(case, alone=structs.replace(ALONE, quota=0.05))["late"]
+    assert "5.0 % of a" in checked(case, alone=structs.replace(ALONE, quota=0.05))["late"]
 
 
 def test_one_late_request_of_a_short_level_does_not_make_it_invalid() -> None:
     """It is more than 1 of 100, and 0.1 % of every figure."""
     case = level(10, 5, constant(0.02), 1)
     assert checked(with_lateness(case, [0.002])) == {}
-    assert "of the mean latency" in checked(with_lateness(case, [0.015] * 10))["late"]
+    assert "mean latency" in checked(with_lateness(case, [0.015] * 10))["late"]

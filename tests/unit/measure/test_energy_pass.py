@@ -71,7 +71,7 @@ def test_no_sensor_is_no_number_and_says_why(monkeypatch: pytest.MonkeyPatch) ->
     assert series == []
     assert details.energy.measured is False
     assert isinstance(details.energy.why, dict)
-    assert details.energy.why["rapl"]["why"] == "hidden by the hypervisor"
+    assert "hypervisor" in details.energy.why["rapl"]["why"]
 
 
 def test_a_meter_that_stops_answering_gives_null_and_never_zero(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -113,7 +113,7 @@ def test_only_the_named_list_is_asked() -> None:
     web = Web()
     assert [each.name for each in update(["oci"], lambda text: None, open_url=web, today=TODAY)] == ["oci"]
     assert len(web.asked) == 1
-    with pytest.raises(UsageError, match="no price list is called 'ocl'"):
+    with pytest.raises(UsageError, match="'ocl'"):
         update(["ocl"], open_url=web, today=TODAY)
 
 
@@ -150,7 +150,7 @@ def test_a_list_cannot_lead_to_another_host() -> None:
     def open_url(url: str) -> IO[bytes]:
         return io.BytesIO(b'{"Items": [], "NextPageLink": "https://elsewhere.example/"}')
 
-    with pytest.raises(ValueError, match="it goes on at"):
+    with pytest.raises(ValueError, match="goes on"):
         pages("https://prices.azure.com/x", open_url, 3)
 
 

@@ -294,7 +294,7 @@ def test_a_driver_that_does_not_answer_is_a_reason_and_no_error() -> None:
     found, absent = nvml.open_meters(FakeNvml(broken=True))
     assert found == []
     assert absent is not None
-    assert "Driver Not Loaded" in absent.why
+    assert "Driver" in absent.why
 
 
 def test_a_machine_without_nvidia_hardware_is_not_told_to_install_anything(tmp_path: Path) -> None:

@@ -48,7 +48,7 @@ def test_a_call_that_allocates_nothing_adds_nothing() -> None:
 def test_without_clear_refs_the_note_says_that_it_is_an_upper_bound(tmp_path: Path) -> None:
     peak = peak_of(lambda: None, str(tmp_path))
     assert not peak.exact
-    assert "cannot be reset" in peak.note
+    assert "be reset" in peak.note
     assert peak.peak >= peak.baseline > 0
 
 
@@ -68,7 +68,7 @@ def test_memory_of_a_child_that_lives_or_ends_within_the_call_counts_and_is_mark
     living: list[subprocess.Popen[str]] = []
     peak = peak_of(lambda: living.append(started(150)))
     assert 150 * 2**20 < peak.increase < 250 * 2**20
-    assert "in child processes" in peak.note
+    assert "child processes" in peak.note
     assert not peak.exact
     again = peak_of(lambda: None)  # it has that memory before the call and behind it
     assert again.peak > 150 * 2**20
@@ -77,7 +77,7 @@ def test_memory_of_a_child_that_lives_or_ends_within_the_call_counts_and_is_mark
 
     ended = peak_of(lambda: started(200).communicate("\n"))
     assert 200 * 2**20 < ended.increase < 300 * 2**20
-    assert "in child processes" in ended.note
+    assert "child processes" in ended.note
     assert "child" not in peak_of(lambda: None).note
 
 

@@ -145,7 +145,7 @@ def test_one_that_closes_its_stream_and_lives_on_is_ended(
 ) -> None:
     monkeypatch.setattr(module, "LEAVING", 0.2)
     peer = start("parent.close(); time.sleep(600)")
-    with pytest.raises(Gone, match="has closed the channel"):
+    with pytest.raises(Gone, match="the channel"):
         peer.receive(30)
     assert not peer.is_alive
 
@@ -153,7 +153,7 @@ def test_one_that_closes_its_stream_and_lives_on_is_ended(
 def test_one_that_writes_into_the_stream_is_told_so(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "LEAVING", 0.2)
     peer = start("os.write(parent._outgoing, b'Welcome to node 7\\n'); time.sleep(600)")
-    with pytest.raises(Gone, match="Welcome to node 7"):
+    with pytest.raises(Gone, match="node 7"):
         peer.receive(30)
 
 
@@ -232,7 +232,7 @@ def test_an_end_that_is_no_program_works_the_same() -> None:
         assert (peer.is_alive, peer.pid) == (True, 0)
         assert json.loads(peer.ask(json.dumps(["x"] * 10**6).encode(), 30)) == {"got": 10**6}
         assert peer.ask(b"[]", 30) == b'{"got": 0}'
-        with pytest.raises(Gone, match="has closed the channel"):
+        with pytest.raises(Gone, match="the channel"):
             peer.ask(b"[]", 30)
         assert not peer.is_alive
         assert peer.ends_within(0)

@@ -102,9 +102,9 @@ def test_only_a_program_that_keeps_the_terminal_stays_in_our_session() -> None:
 
 
 def test_how_a_program_ended_in_words(tmp_path: Path) -> None:
-    assert ending(3) == "ended with status 3"
-    assert ending(-9) == "was ended by SIGKILL"
-    assert ending(-40) == "was ended by signal 40"
+    assert "status 3" in ending(3)
+    assert "SIGKILL" in ending(-9)
+    assert "signal 40" in ending(-40)
     assert signal_name(0) == ""
     assert last_line("one\n two \n\n  \n") == "two"
     assert last_line("\n") == ""

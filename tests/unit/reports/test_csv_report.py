@@ -44,7 +44,7 @@ def test_nanoseconds_of_a_profile_are_seconds():
 
 def test_reasons_of_a_ladder_are_a_column():
     why = cell(tunings.full(), "ladder", "why")
-    assert (why["name"], why["text"]) == ("autocast_bf16", "beyond 1 % faster, and the gate passed")
+    assert (why["name"], "gate passed" in why["text"]) == ("autocast_bf16", True)
 
 
 def test_a_name_is_no_formula():

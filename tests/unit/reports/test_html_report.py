@@ -143,7 +143,7 @@ def test_page_of_a_long_run_stays_small_and_says_what_it_left_out():
     ]
     source = html.render(runs.run(*cases))
     assert len(source) < 500_000
-    assert "of 12,000 samples drawn" in source
+    assert "12,000 samples" in source
 
 
 def test_thinning_keeps_the_extremes_of_every_kind():

@@ -39,7 +39,7 @@ def test_every_report_says_at_least_and_no_share_of_peak(render: Any) -> None:
         assert ("of the measured peak" in report or "share of peak" in report) is not is_bound
         assert ("at least" in report) is is_bound
     if render is not csv.render:
-        assert "not counted: mylib.scan" in shown
+        assert "mylib.scan" in shown
         assert "at least 1" in shown or "at least 3" in shown
 
 
@@ -56,7 +56,7 @@ def test_achieved_flops_are_a_bound_too() -> None:
 def test_documents_for_machines_have_a_flag() -> None:
     (case,) = json.loads(as_json.render(incomplete()))["cases"]
     assert case["metrics"]["flops"]["at_least"] is True
-    assert case["metrics"]["flops"]["note"] == "not counted: mylib.scan"
+    assert "mylib.scan" in case["metrics"]["flops"]["note"]
     assert "at_least" not in case["metrics"]["params/all"]
     told = json.loads(perfzero.render(incomplete()))
     (entry,) = told if isinstance(told, list) else [told]

@@ -37,9 +37,9 @@ def test_the_document_has_every_level_and_no_latency_of_one_that_grows() -> None
 def test_terminal_and_page_say_what_is_above_capacity_and_escape() -> None:
     said = text.render(run(), width=120)
     assert "unstable" in said
-    assert "above capacity from 60/s poisson on" in said
+    assert "capacity from 60/s" in said
     page = html.render(run())
-    assert "Latency against rate" in page
+    assert "Latency against" in page
     assert "<b>exp" not in page
 
 

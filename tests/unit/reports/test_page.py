@@ -91,7 +91,7 @@ def test_what_is_empty_or_for_other_media_is_left_out():
         Views(tables=[grid()]),
         Folded(title="nothing inside", blocks=[Facts(rows=[])]),
     )
-    assert "only in text" not in source
+    assert "in text" not in source
     assert "nothing inside" not in source
     assert "A section" not in source
 

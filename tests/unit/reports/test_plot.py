@@ -184,7 +184,7 @@ def test_series_are_told_apart_by_shape_or_colour(number):
 def test_a_logarithmic_axis_has_room_around_all_values(values, room):
     axis = decades(values, room, title="time", unit=(1e-3, "ms"))
     assert axis.low < min(values) <= max(values) < axis.high
-    assert axis.text == "time, ms, logarithmic"
+    assert "logarithmic" in axis.text
 
 
 @pytest.mark.parametrize(("unit", "factor"), [("min", 60.0), ("MiB", 1024.0**2), ("ms", 1e-3)])

@@ -73,7 +73,7 @@ def test_all_ranks_together_tell_that_communication_is_the_limit() -> None:
     late = structs.replace(gpu(host=60), rank=3, ranks=job.ranks, stragglers=job.stragglers)
     found = rules.verdict(late)
     assert found.bound == "communication"
-    assert "rank 3 arrives last" in found.sentence
+    assert "rank 3" in found.sentence
     assert rules.verdict(gpu(host=60)).bound == "host"
 
 
@@ -82,7 +82,7 @@ def test_the_straggler_is_the_rank_of_the_largest_share_whatever_the_order() -> 
     (late,) = job.stragglers
     half = structs.replace(late, rank=1, share=0.5, caused_ns=late.caused_ns * 9)
     unsorted = structs.replace(job, stragglers=[half, structs.replace(late, share=0.6)])
-    assert "rank 3 arrives last" in rules.verdict(unsorted).sentence
+    assert "rank 3" in rules.verdict(unsorted).sentence
     none = structs.replace(job, stragglers=[structs.replace(half, share=0.49)])
     assert "arrives last" not in rules.verdict(none).sentence
 

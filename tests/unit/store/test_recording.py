@@ -81,7 +81,7 @@ def test_a_disk_that_takes_nothing_costs_no_result(monkeypatch: pytest.MonkeyPat
     assert run.checks == [CHECK]
     assert run.plan["save"].value is False
     assert complaint is not None
-    assert complaint.why == "no space left"
+    assert "no space" in complaint.why
 
 
 def test_a_verb_that_fails_before_it_found_anything_leaves_no_run(home: Path) -> None:

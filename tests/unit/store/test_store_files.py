@@ -88,7 +88,7 @@ def test_reference_that_means_no_run_is_explained(
 
 
 def test_empty_store_says_how_to_fill_it(root: Path) -> None:
-    with pytest.raises(UsageError, match="no run matches 'last'") as caught:
+    with pytest.raises(UsageError, match="'last'") as caught:
         lookup.find("last", root)
     assert "laptime bench" in caught.value.next
     assert files.stored(root) == []
@@ -150,7 +150,7 @@ def test_a_file_that_unpacks_to_too_much_is_refused(tmp_path: Path, monkeypatch:
     path.write_bytes(gzip.compress(b" " * (3 << 20)))
     with pytest.raises(UsageError, match="is damaged") as caught:
         files.read(path)
-    assert caught.value.why == "it holds more than 1 MiB"
+    assert "1 MiB" in caught.value.why
 
 
 @pytest.mark.parametrize(
@@ -196,7 +196,7 @@ def test_minor_version_of_a_known_schema_reads(three: list[Path]) -> None:
 def test_document_of_another_kind_is_no_run(tmp_path: Path, schema: str) -> None:
     path = tmp_path / "x.json"
     path.write_bytes(msgspec.json.encode({"schema": schema}))
-    with pytest.raises(UsageError, match="not a laptime run"):
+    with pytest.raises(UsageError, match="not a laptime"):
         files.read(path)
 
 

@@ -37,10 +37,10 @@ def test_failed_cases_have_no_verdict_of_their_own() -> None:
 
 def test_a_case_that_the_baseline_lacks_is_undecided() -> None:
     (verdict,) = regressions(one(regression="5%"), runs.trusted(), [])
-    assert (verdict.word, verdict.sentence) == ("undecided", "the baseline has no such case")
+    assert (verdict.word, "such case" in verdict.sentence) == ("undecided", True)
 
 
 def test_without_a_baseline_a_regression_is_undecided_and_says_why() -> None:
     (verdict,) = regressions(one(regression="5%"), runs.trusted(), "no run was stored before")
-    assert (verdict.word, verdict.sentence) == ("undecided", "no run was stored before")
+    assert (verdict.word, "no run" in verdict.sentence) == ("undecided", True)
     assert regressions(one(), runs.trusted(), "no run was stored before") == []

@@ -57,11 +57,11 @@ def test_what_a_suite_cannot_say_is_told_with_what_it_can(
 def test_a_name_that_means_nothing_gets_the_nearest_suite(tmp_path: Path) -> None:
     with pytest.raises(UsageError) as caught:
         load("standrad")
-    assert caught.value.next == "did you mean standard?"
+    assert "standard?" in caught.value.next
     written(tmp_path, ONE)
     with pytest.raises(UsageError) as caught:
         load(str(tmp_path / "mien.toml"))
-    assert caught.value.next == f"did you mean {tmp_path / 'mine.toml'}?"
+    assert f"{tmp_path / 'mine.toml'}?" in caught.value.next
 
 
 def test_a_python_file_builds_suites(tmp_path: Path) -> None:
@@ -107,12 +107,12 @@ def test_a_folder_holds_the_suites_of_its_files_and_runs_no_other_python(tmp_pat
     written(tmp_path / "deep", ONE, "other.toml")
     assert [suite.name for suite in load(str(tmp_path))] == ["other", "mine"]
     written(tmp_path / "deep", "name = 'mine'\n" + ONE, "other.toml")
-    with pytest.raises(UsageError, match="two suites are called 'mine'"):
+    with pytest.raises(UsageError, match="'mine'"):
         load(str(tmp_path))
 
 
 def test_an_empty_folder_is_no_suite(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="there is no suite in"):
+    with pytest.raises(UsageError, match="no suite"):
         load(str(tmp_path))
 
 

@@ -73,10 +73,10 @@ def test_every_torchvision_model_has_known_inputs() -> None:
 def test_unknown_name_suggests_the_nearest() -> None:
     with pytest.raises(TargetError) as caught:
         targets.parse("torchvision:resnet81").build(1)
-    assert caught.value.next == "did you mean torchvision:resnet18?"
+    assert "torchvision:resnet18?" in caught.value.next
     with pytest.raises(TargetError) as caught:
         targets.parse("timm:resnt18").build(1)
-    assert caught.value.next == "did you mean timm:resnet18?"
+    assert "timm:resnet18?" in caught.value.next
 
 
 def test_timm_takes_the_size_from_its_configuration() -> None:

@@ -82,14 +82,14 @@ def error_of(text: str, *, batch: int | None = None) -> LaptimeError:
 
 
 def test_misspelt_prefix_is_suggested() -> None:
-    assert error_of("torchvison:resnet18").next == "did you mean torchvision:resnet18?"
+    assert "torchvision:resnet18?" in error_of("torchvison:resnet18").next
 
 
 def test_name_without_prefix_is_explained() -> None:
     error = error_of("resnet18")
-    assert "'resnet18' is not a known kind of target" in error.what
+    assert "'resnet18'" in error.what
     assert "torchvision:NAME" in error.why
-    assert error.next == "laptime bench torchvision:resnet18"
+    assert "bench torchvision:resnet18" in error.next
 
 
 @pytest.mark.parametrize("text", ["", "  ", "a b", "a:b:c", "torchvision:", "timm:hf-hub:x/y", "x:;rm -rf"])
@@ -120,7 +120,7 @@ def test_class_and_model_object_are_models(model: str) -> None:
 def test_function_of_a_module_is_found_in_the_current_folder(model: str) -> None:
     place = model.removesuffix(".py")
     assert targets.parse(f"{place}:build").build(1).inputs == 4
-    assert error_of(f"{place}:buld").next == f"did you mean {place}:build?"
+    assert f"{place}:build?" in error_of(f"{place}:buld").next
 
 
 def test_module_in_a_package_is_not_imported_to_be_checked(tmp_path: Path, model: str) -> None:
@@ -129,23 +129,23 @@ def test_module_in_a_package_is_not_imported_to_be_checked(tmp_path: Path, model
     (package / "__init__.py").write_text("raise RuntimeError('imported')")
     (package / "mod.py").write_text("def build(): return print")
     targets.parse("pkg_never_run.mod:build")
-    assert "no function called 'bild'" in error_of("pkg_never_run.mod:bild").what
-    assert "there is no module" in error_of("pkg_never_run.nomod:build").what
+    assert "'bild'" in error_of("pkg_never_run.mod:bild").what
+    assert "no module" in error_of("pkg_never_run.nomod:build").what
     error = error_of("pkg_never_run.mod:build", batch=1)
     assert isinstance(error, UserCodeError)
-    assert "RuntimeError: imported (__init__.py:1" in error.why
+    assert "imported (__init__.py:1" in error.why
 
 
 def test_missing_function_names_the_nearest(model: str) -> None:
     error = error_of(f"{model}:biuld")
-    assert error.what == f"{model} has no function called 'biuld'"
-    assert error.next == f"did you mean {model}:build?"
+    assert "'biuld'" in error.what
+    assert f"{model}:build?" in error.next
 
 
 def test_missing_file_names_the_nearest(model: str) -> None:
     wrong = model.replace("model", "modle")
-    assert error_of(f"{wrong}:build").next == f"did you mean {model}:build?"
-    assert "does not exist" in error_of("nowhere/at/all.py:build").why
+    assert f"{model}:build?" in error_of(f"{wrong}:build").next
+    assert "not exist" in error_of("nowhere/at/all.py:build").why
 
 
 def test_file_without_function_lists_functions(model: str) -> None:
@@ -155,10 +155,10 @@ def test_file_without_function_lists_functions(model: str) -> None:
 
 
 def test_functions_that_cannot_be_used_say_why(model: str) -> None:
-    assert "needs the argument width" in error_of(f"{model}:needs", batch=1).why
+    assert "argument width" in error_of(f"{model}:needs", batch=1).why
     assert "returned None" in error_of(f"{model}:nothing", batch=1).what
-    assert "a tuple of int, int" in error_of(f"{model}:pair", batch=1).what
-    assert "it is an object of type int" in error_of(f"{model}:RATE", batch=1).why
+    assert "int, int" in error_of(f"{model}:pair", batch=1).what
+    assert "type int" in error_of(f"{model}:RATE", batch=1).why
 
 
 def test_raising_function_is_told_with_file_and_line(model: str) -> None:
@@ -166,7 +166,7 @@ def test_raising_function_is_told_with_file_and_line(model: str) -> None:
     line = MODEL[: MODEL.index("raise ValueError")].count("\n") + 1
     assert isinstance(error, UserCodeError)
     assert error.exit_code == 4
-    assert error.why == f"ValueError: no weights ({model}:{line} in broken)"
+    assert f"weights ({model}:{line} in broken)" in error.why
     assert isinstance(error_of(f"{model}:leaves", batch=1), UserCodeError)
 
 
@@ -181,7 +181,7 @@ def test_star_import_may_bring_any_name(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(sys, "path", [*sys.path])
     (tmp_path / "star_target.py").write_text("from os.path import *\n")
     assert targets.parse("star_target.py:join").kind == "file"
-    assert "does not exist" in error_of("star_target.py:joinn", batch=1).what
+    assert "not exist" in error_of("star_target.py:joinn", batch=1).what
 
 
 def test_file_whose_name_is_taken_replaces_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -250,7 +250,7 @@ def test_parsing_imports_no_framework() -> None:
     ],
 )
 def test_a_file_of_pytorch_is_refused_with_the_way_out(name: str, loader: str) -> None:
-    with pytest.raises(TargetError, match="is not loaded by laptime") as raised:
+    with pytest.raises(TargetError, match="not loaded") as raised:
         targets.parse(name)
     assert f'{loader}("{name}")' in raised.value.next
     assert is_model(name)
@@ -258,7 +258,7 @@ def test_a_file_of_pytorch_is_refused_with_the_way_out(name: str, loader: str) -
 
 @pytest.mark.parametrize("name", ["weights.pth", "runs/epoch=3.ckpt", "pytorch_model.bin", "M.safetensors"])
 def test_a_file_of_weights_is_neither_run_nor_read(name: str) -> None:
-    with pytest.raises(TargetError, match="is not loaded by laptime") as raised:
+    with pytest.raises(TargetError, match="not loaded") as raised:
         targets.parse(name)
     assert "def build(): return MODEL, INPUTS" in raised.value.next
     assert is_model(name)

@@ -191,7 +191,7 @@ def test_tokens_go_to_the_scripted_channels() -> None:
 def test_wrong_requests_are_refused_as_vllm_does() -> None:
     assert one(Answer(), model="scriptd")[0] == 404
     status, _, body = one(Answer(), prompt=5000)
-    assert (status, "maximum context length is 4096" in body) == (400, True)
+    assert (status, "length is 4096" in body) == (400, True)
     assert one(Answer(), stream=False)[2].startswith('{"id": "cmpl-0", "object": "text_completion"')
 
 

@@ -63,7 +63,7 @@ def test_zst_without_a_library_says_what_to_install(tmp_path: Path, monkeypatch:
     path = tmp_path / "a.json.zst"
     path.write_bytes(b"\x28\xb5\x2f\xfd" + bytes(20))
     monkeypatch.setattr(importlib, "import_module", missing)
-    with pytest.raises(UsageError, match="cannot be unpacked") as error:
+    with pytest.raises(UsageError, match="be unpacked") as error:
         reader.read(path)
     assert "pip install 'backports.zstd>=1'" in error.value.next
 
@@ -79,9 +79,9 @@ def test_a_packed_file_cut_off_keeps_what_came_before(cut: float, tmp_path: Path
 
 
 def test_a_zip_of_several_traces_or_none_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="holds 2 traces"):
+    with pytest.raises(UsageError, match="2 traces"):
         reader.read(zipped(tmp_path / "two.zip", "rank0.json", "rank1.json"))
-    with pytest.raises(UsageError, match="there is no trace in"):
+    with pytest.raises(UsageError, match="no trace"):
         reader.read(zipped(tmp_path / "none.zip", "a.txt"))
 
 
@@ -90,7 +90,7 @@ def test_bombs_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     event = b'{"ph": "X", "cat": "cpu_op", "name": "a", "pid": 1, "tid": 1, "ts": 1, "dur": 1},'
     for name, squeeze in (("a.json.gz", gzip.compress), ("a.json.xz", lzma.compress)):
         (tmp_path / name).write_bytes(squeeze(b"[" + event * 300_000))
-        with pytest.raises(UsageError, match="was not read to its end"):
+        with pytest.raises(UsageError, match="not read"):
             reader.read(tmp_path / name)
 
 
@@ -99,5 +99,5 @@ def test_a_file_without_any_event_is_given_up_early(tmp_path: Path, monkeypatch:
     for begin in (b"[", b'{"traceEvents": [', b"{", b'[{"name": "'):
         path = tmp_path / "a.json.gz"
         path.write_bytes(gzip.compress(begin + b" " * (32 << 20)))
-        with pytest.raises(UsageError, match="not a PyTorch profiler trace"):
+        with pytest.raises(UsageError, match="not a PyTorch"):
             reader.read(path)

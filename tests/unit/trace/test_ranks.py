@@ -87,7 +87,7 @@ def test_latency_is_the_shortest_duration_and_the_rest_is_waiting_for_the_last()
     assert [(each.rank, each.caused_ns, each.share, each.last_arrivals) for each in late] == [
         (1, 400 * US, 1.0, 1)
     ]
-    assert late[0].why == "it begins its steps 400 us later than the median of the others"
+    assert "400 us later" in late[0].why
 
 
 def test_nobody_is_a_straggler_when_all_are_late_in_turn() -> None:
@@ -101,7 +101,7 @@ def test_a_straggler_that_waits_for_data_is_told_so() -> None:
     loader = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
     slow = [host(loader, 0, 450, "user_annotation"), nccl(500, 100)]
     _, _, late = combine([rank(0, [nccl(100, 500)]), rank(1, slow)])
-    assert late[0].why == "per step it waits 450 us longer for data than the median of the others"
+    assert "450 us longer" in late[0].why
 
 
 def test_sequence_numbers_match_collectives_whatever_their_order() -> None:
@@ -276,7 +276,7 @@ def test_rank_7_comes_last_and_the_others_wait(eight: list[RankShare], expected:
     )
     assert [each.rank for each in late] == [7]
     assert late[0].share > 0.75
-    assert late[0].why == "it begins its steps 4.52 ms later than the median of the others"
+    assert "4.52 ms later" in late[0].why
     waiting = sum(row.waiting_ns or 0 for row in ranks)
     assert waiting / sum(row.communication_ns for row in ranks) > 0.95
     assert waiting == sum(row.waiting_ns for row in found)

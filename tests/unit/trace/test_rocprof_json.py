@@ -98,7 +98,7 @@ def test_the_page_has_copies_and_device_and_calls_it_no_inference(page: Profile)
 def test_empty_and_damaged_ones_are_refused_in_words(content: bytes, tmp_path: Path) -> None:
     path = tmp_path / "results.json"
     path.write_bytes(content)
-    with pytest.raises(UsageError, match="not a whole trace of rocprof") as raised:
+    with pytest.raises(UsageError, match="whole trace") as raised:
         reader.read(path)
     assert raised.value.why
     assert raised.value.next

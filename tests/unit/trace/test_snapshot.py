@@ -82,7 +82,7 @@ def test_a_failed_allocation_is_a_warning(tmp_path: Path) -> None:
 def test_a_failed_allocation_asks_for_no_other_recording(tmp_path: Path) -> None:
     (check,) = checks(profile(tmp_path, snapshot()))
     assert check.outcome == "warn"
-    assert check.next == "see what was alive at the peak"
+    assert "was alive" in check.next
 
 
 def test_blocks_without_a_record_are_alive(tmp_path: Path) -> None:

@@ -64,7 +64,7 @@ def test_a_long_gap_without_any_event_is_not_recorded() -> None:
     assert [row for row in found.workload.host_work if row.kind == "stretch"] == []
     verdict = rules.verdict(found)
     assert verdict.bound == "unknown"
-    assert "nothing was recorded 19.7 ms" in verdict.sentence
+    assert "recorded 19.7 ms" in verdict.sentence
     findings = rules.diagnose(found)
     assert [one.kind for one in findings if "not-recorded" in one.kind] == ["trace/not-recorded"]
     assert sum(one.gain or 0 for one in findings) < 4e-3  # none of it rests on the 20 ms
@@ -83,7 +83,7 @@ def test_short_gaps_are_python_between_operators() -> None:
 
 def test_flushing_buffers_is_the_profilers_own() -> None:
     found = read(with_pause(20_000, flush=True))
-    assert "step: the profiler took or wrote out its buffers 20.0 ms" in rules.verdict(found).sentence
+    assert "buffers 20.0 ms" in rules.verdict(found).sentence
     assert found.overview.idle is not None
     (row,) = [row for row in found.overview.idle.causes if row.cause == "unrecorded"]
     assert row.operators[0][0] == "the profiler"

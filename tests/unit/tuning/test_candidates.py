@@ -91,7 +91,7 @@ def test_what_another_change_would_give_is_waited_for() -> None:
     persistent = [each for each in waiting.usable if each.change.name == "persistent_workers"]
     assert not persistent or "workers" in persistent[0].needs
     alone = find_candidates(CONVOLUTIONS, Recipe(), Choice(only=("persistent_workers",)), Costs())
-    assert alone.ruled_out["persistent_workers"] == "the loader has no workers"
+    assert "no workers" in alone.ruled_out["persistent_workers"]
 
 
 def test_a_recipe_is_as_far_reaching_as_its_farthest_change() -> None:
@@ -111,10 +111,10 @@ def test_an_optimization_of_ones_own_is_a_file(tmp_path: Path, monkeypatch: pyte
         "    saves=lambda loop_profile, options: 0.5, apply=apply, edit=edit)\n"
     )
     assert str(own) in names(CONVOLUTIONS, extra=(str(own),))
-    with pytest.raises(UsageError, match="there is no optimization"):
+    with pytest.raises(UsageError, match="no optimization"):
         optimization.load(str(tmp_path / "other.py"))
     own.write_text("TITLE = 'mine'\nNUMERICS = 'exact'\n")  # as it was written until the object came
-    with pytest.raises(UsageError, match="is not an optimization") as old:
+    with pytest.raises(UsageError, match="an optimization") as old:
         optimization.load(str(own))
     assert "OPTIMIZATION = Optimization(title=" in old.value.next
     own.write_text("1 / 0")

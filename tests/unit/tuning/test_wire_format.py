@@ -37,9 +37,9 @@ def test_a_document_comes_back_as_it_was(document: object) -> None:
 
 
 def test_an_unknown_field_is_named_with_the_one_that_was_meant() -> None:
-    with pytest.raises(WireError, match=r"LoopProfile has no field 'enqeue'; did you mean 'enqueue'\?"):
+    with pytest.raises(WireError, match=r"'enqueue'\?"):
         build(LoopProfile, {"step": 1.0, "enqeue": 0.5})
-    with pytest.raises(WireError, match=r"LoopProfile.sites\[0\] has no field 'colour'"):
+    with pytest.raises(WireError, match=r"sites\[0\] has no field 'colour'"):
         build(LoopProfile, {"sites": [{"kind": "model", "file": "a", "line": 1, "colour": "red"}]})
 
 

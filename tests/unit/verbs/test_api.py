@@ -200,14 +200,12 @@ def test_a_batch_that_cannot_be_known_is_said_and_refused_when_asked_for() -> No
     (case,) = (run := laptime.bench(model, inputs, **QUICK)).cases
     assert case.status == "ok"
     assert case.axes["batch"] == "as given"
-    assert "the batch is not known, throughput counts calls: the inputs share no first" in " ".join(
-        text.render(run).split()
-    )
+    assert "not known" in " ".join(text.render(run).split())
     for batch in (1, 2):
         (refused,) = laptime.bench(model, inputs, batch=batch, **QUICK).cases
         assert refused.failure is not None
-        assert refused.failure.what.endswith(f"inputs of batch {batch} cannot be made")
-        assert "share no first dimension" in refused.failure.why
+        assert f"of batch {batch}" in refused.failure.what
+        assert "first dimension" in refused.failure.why
         assert refused.failure.next
 
 
@@ -246,7 +244,7 @@ def test_two_models_are_compared_in_turns() -> None:
 
 
 def test_a_run_is_not_compared_with_a_model() -> None:
-    with pytest.raises(UsageError, match="cannot be compared with 'function'"):
+    with pytest.raises(UsageError, match="'function'"):
         laptime.compare("last", busy)
 
 
@@ -275,10 +273,10 @@ def test_a_comparison_without_an_answer_says_why() -> None:
 def test_a_misspelt_option_of_the_python_api_says_the_nearest() -> None:
     calls: list[Any] = [laptime.bench, partial(laptime.compare, lambda: None)]
     for call in calls:
-        with pytest.raises(TypeError, match="has no option 'bugdet'") as told:
+        with pytest.raises(TypeError, match="'bugdet'") as told:
             call(lambda: None, bugdet=3)
         error: Any = told.value
-        assert error.next == "did you mean budget=?"
+        assert "budget=?" in error.next
 
 
 def test_options_may_be_given_as_they_are_typed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -314,7 +312,7 @@ def test_load_sends_load_as_the_shell_does(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr("laptime.verbs.load.run.load", sent)
     assert laptime.load("null:exp=20ms", rates="5,10", duration="3s").cases
     assert (asked[0].target, asked[0].rates, asked[0].save) == ("null:exp=20ms", [5.0, 10.0], False)
-    with pytest.raises(laptime.UsageError, match="no option 'rat'"):
+    with pytest.raises(laptime.UsageError, match="'rat'"):
         laptime.load("null:exp=20ms", rat=5)
     with pytest.raises(laptime.UsageError, match="rates"):
         laptime.load("null:exp=20ms", rates="many")

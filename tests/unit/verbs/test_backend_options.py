@@ -58,9 +58,9 @@ def test_values_of_options_are_variants_of_the_backends_that_know_them() -> None
 
 def test_an_option_that_no_backend_knows_is_refused_with_the_nearest() -> None:
     request = BenchRequest(targets=[MODEL], options={"optimisation": ["basic"]})
-    with pytest.raises(UsageError, match="onnxruntime has no option called 'optimisation'") as told:
+    with pytest.raises(UsageError, match="'optimisation'") as told:
         plan(request)
-    assert told.value.next == "did you mean --option optimization=basic?"
+    assert "--option optimization=basic?" in told.value.next
 
 
 def test_options_and_shapes_are_axes_of_a_case() -> None:

@@ -76,7 +76,7 @@ def test_other_targets_of_the_same_batch_are_compared() -> None:
 
 def test_runs_without_a_common_case_are_refused() -> None:
     failed = runs.run(runs.failing(Failure(kind="died", what="x")), id="f", environment=BARE)
-    with pytest.raises(UsageError, match="share no case"):
+    with pytest.raises(UsageError, match="share no"):
         compare_runs(run_of(0.01, name="a"), failed)
 
 
@@ -127,7 +127,7 @@ def test_runs_of_an_hour_tell_nothing_of_what_lies_between_days() -> None:
 
 def test_a_run_is_not_compared_with_itself() -> None:
     run = run_of(0.01)
-    with pytest.raises(UsageError, match="cannot be compared with itself"):
+    with pytest.raises(UsageError, match="with itself"):
         compare_runs(run, run, force=True)
 
 
@@ -141,4 +141,4 @@ def test_the_interval_that_decides_stands_beside_one_that_would_have() -> None:
 
 def test_what_is_taken_for_granted_is_not_told_as_found() -> None:
     (found,) = compare_runs(run_of(0.01, name="a"), run_of(0.0103, seed=5))
-    assert "runs are taken to lie 2.0% apart" in found.sentence
+    assert "lie 2.0%" in found.sentence

@@ -110,4 +110,4 @@ def test_a_peak_that_fails_is_told_and_costs_the_case_nothing(stage: Any) -> Non
         clock=type("Ticking", (ScriptedMachine,), {"now": lambda self: self.sleep(0.01) or self._time})({}),
     )
     assert run.cases[0].status == "ok"
-    assert run.cases[0].details.peak.reason == "not implemented for 'Half'"
+    assert "'Half'" in run.cases[0].details.peak.reason

@@ -99,7 +99,7 @@ def test_a_value_that_cannot_be_is_refused_in_three_lines(wish: dict[str, Any], 
 
 
 def test_no_target_is_refused() -> None:
-    with pytest.raises(UsageError, match="nothing to measure"):
+    with pytest.raises(UsageError, match="to measure"):
         plan(BenchRequest(targets=[]))
 
 

@@ -35,7 +35,7 @@ def test_knee_is_the_smallest_batch_near_the_best_throughput() -> None:
     assert found.evidence["knee"] == 4
     assert found.evidence["candidates"] == [4]
     assert found.evidence["best"] == 8
-    assert "larger ones were not measured" in found.sentence
+    assert "not measured" in found.sentence
     assert found.evidence["throughput"]["4"] == pytest.approx(198.5, rel=0.01)
 
 
@@ -53,7 +53,7 @@ def test_a_knee_that_nobody_can_prove_is_unclear_and_says_what_to_do() -> None:
     """2.9 % below the best is within 3 % of it, but no such rounds prove that."""
     found = knee_of(1 / 100, 2 / 194.2, 4 / 200, 8 / 200)
     assert found.evidence["knee"] is None
-    assert found.sentence.endswith("of the best throughput is one of 2 and 4: unclear which")
+    assert "2 and 4" in found.sentence
     assert found.next.startswith("--batch 2,4")
 
 
@@ -61,7 +61,7 @@ def test_a_knee_that_nobody_can_prove_is_unclear_and_says_what_to_do() -> None:
 def test_no_knee_while_throughput_rises(largest: int | None) -> None:
     found = knee_of(1 / 100, 2 / 150, 4 / 190, 8 / 230, largest=largest)
     assert found.evidence["knee"] is None
-    assert "throughput still rises at batch 8" in found.sentence
+    assert "at batch 8" in found.sentence
     assert found.next.startswith("--batch 8,16,32")
 
 
@@ -70,7 +70,7 @@ def test_the_largest_that_fits_may_be_the_best() -> None:
     calls = (1 / 40, 2 / 60, 4 / 75, 8 / 87, 16 / 94, 32 / 100, 37 / 105.7)
     found = knee_of(*calls, largest=37, last=37)
     assert found.evidence["knee"] == found.evidence["best"] == 37
-    assert found.sentence.endswith("batch 37 is the largest that fits")
+    assert "batch 37" in found.sentence
 
 
 def test_invalid_cases_are_the_ground_of_no_finding() -> None:
@@ -91,7 +91,7 @@ def test_warm_up_costs_the_first_call_and_all_before_the_level() -> None:
     cost = found.find("time/warm_up")
     assert cost is not None
     assert cost.samples[0] == pytest.approx(0.5 + 5 * 0.018, rel=0.02)
-    assert "5 more calls" in cost.note
+    assert "5 more" in cost.note
 
 
 def test_a_cold_start_is_import_load_and_first_call_and_no_export() -> None:
@@ -216,8 +216,8 @@ def test_no_knee_where_the_largest_may_still_be_better() -> None:
     """200 and 203 items a second at 4 and 8: nobody can prove that the larger one is no better."""
     found = knee_of(1 / 100, 2 / 180, 4 / 199, 8 / 204.5)
     assert found.evidence["knee"] is None
-    assert "no knee is shown" in found.sentence
-    assert "smallest batch within" not in found.sentence
+    assert "no knee" in found.sentence
+    assert "smallest batch" not in found.sentence
 
 
 def test_no_finding_from_disturbed_cases() -> None:

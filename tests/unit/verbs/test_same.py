@@ -100,14 +100,12 @@ def test_with_nothing_to_compare_with_it_says_what_is_missing(
     asked: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(f"{__name__}.INSTALLED", {"torch"})
-    with pytest.raises(Unavailable, match="only torch can run torchvision:efficientnet_b0 here") as caught:
+    with pytest.raises(Unavailable, match="only torch can") as caught:
         same("efficientnet_b0")
     assert "tensorflow" in caught.value.why
 
 
 def test_an_unknown_name_gets_the_nearest(asked: Any) -> None:
-    with pytest.raises(
-        TargetError, match="no framework here knows a model called 'efficientnet_b00'"
-    ) as caught:
+    with pytest.raises(TargetError, match="'efficientnet_b00'") as caught:
         same("efficientnet_b00")
     assert "efficientnet" in caught.value.next.lower().replace("_", "")

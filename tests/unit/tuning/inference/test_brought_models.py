@@ -54,5 +54,5 @@ def test_a_model_that_fails_says_which_inputs_it_was_called_with(tmp_path: Path)
     )
     with pytest.raises(UserCodeError) as raised:
         surveyed("build", tmp_path, tmp_path / "model.py")
-    assert raised.value.what.endswith("model.py:build does not run as it is")
-    assert raised.value.why.startswith("inputs float32[4, 5]: RuntimeError: ")
+    assert "not run" in raised.value.what
+    assert "float32[4, 5]: RuntimeError" in raised.value.why

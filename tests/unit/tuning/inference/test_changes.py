@@ -63,7 +63,7 @@ def test_every_name_is_offered_or_ruled_out_with_a_reason() -> None:
 @pytest.mark.usefixtures("everything_installed")
 def test_precision_is_tried_only_when_it_is_allowed() -> None:
     assert {"bf16", "openvino_bf16"} & names(offered()) == set()
-    assert offered().ruled_out["bf16"] == "its class is precision: --allow precision"
+    assert "--allow precision" in offered().ruled_out["bf16"]
     assert {"bf16", "openvino_bf16"} <= names(offered(allow=DEFAULT | {"precision"}))
 
 
@@ -83,12 +83,12 @@ def test_another_runtime_takes_the_place_of_what_only_pytorch_does() -> None:
 
 def test_a_package_that_is_missing_is_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(changes, "find_spec", lambda name: None)
-    assert offered().ruled_out["openvino"] == "openvino is not installed"
+    assert "not installed" in offered().ruled_out["openvino"]
 
 
 def test_a_model_without_convolutions_is_not_laid_out_anew() -> None:
     bare = LoopProfile(step=0.02, facts=frozenset({"cpu"}))
-    assert offered(profile=bare).ruled_out["channels_last"] == "the trained models have no convolutions"
+    assert "convolutions" in offered(profile=bare).ruled_out["channels_last"]
 
 
 def test_threads_are_other_numbers_than_the_present_one() -> None:

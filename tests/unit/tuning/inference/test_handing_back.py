@@ -42,7 +42,7 @@ def test_a_full_disk_is_a_finding_and_not_the_end(tmp_path: Path, monkeypatch: p
     subject.hand_back(record, SEARCH)
     (event,) = events
     assert isinstance(event, FindingAdded)
-    assert "No space left on device" in event.finding.sentence
+    assert "No space" in event.finding.sentence
     assert record.tuning.model is not None
     assert (record.tuning.model.form, record.tuning.model.folder) == ("onnx", "")
 

@@ -120,7 +120,7 @@ def test_a_model_without_products_is_refused_by_name(tmp_path: Path) -> None:
     )
     file = tmp_path / "relu.onnx"
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), str(file))
-    with pytest.raises(Refused, match="no matrix products"):
+    with pytest.raises(Refused, match="matrix products"):
         dynamic(file, tmp_path)
 
 

@@ -68,7 +68,7 @@ def test_candidates_know_of_them(elsewhere: str) -> None:
         missing_of=named.missing,
     )
     assert "openvino" in {each.change.name for each in offered.usable}
-    assert offered.ruled_out["onnxruntime"] == "onnxruntime is not installed"
+    assert "not installed" in offered.ruled_out["onnxruntime"]
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ def test_an_export_that_fails_is_a_change_that_cannot_be_made(
         return {"refused": "a branch depends on data", "form": "onnx"}
 
     monkeypatch.setattr(fresh_call, "call", call)
-    with pytest.raises(TrialFailed, match="a branch depends on data"):
+    with pytest.raises(TrialFailed, match="branch depends"):
         _folders(tmp_path, f"openvino={elsewhere}").written(OPENVINO)
     assert [each.rpartition(":")[2] for each in calls] == ["export"]
 

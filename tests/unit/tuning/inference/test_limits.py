@@ -82,7 +82,7 @@ def test_an_slo_that_is_none_is_refused() -> None:
     with pytest.raises(UsageError, match="not a promise"):
         ModelRequest(target="x", slo="20ms@p42").limits  # noqa: B018
     for other in ("ttft=300ms@p95", "20ms@p99,10ms@median"):
-        with pytest.raises(UsageError, match="not a single limit on latency"):
+        with pytest.raises(UsageError, match="single limit"):
             ModelRequest(target="x", slo=other).limits  # noqa: B018
 
 
@@ -110,7 +110,7 @@ def test_a_change_that_breaks_what_was_kept_is_refused() -> None:
     made = evaluator({AS_IS: (0.015, 0.02, MB), FAST: (0.010, 0.5, MB)}, slo="20ms@p99")
     gate = made.gate(AS_IS, FAST, "exact")
     assert gate.word == "failed"
-    assert gate.reason.startswith("slo: p99 of 1,000 calls")
+    assert "p99 of 1,000" in gate.reason
     # Where nothing keeps the limit yet, it is a step on the way.
     made = evaluator({AS_IS: (0.030, 0.02, MB), FAST: (0.010, 0.5, MB)}, slo="20ms@p99")
     assert made.gate(AS_IS, FAST, "exact").word == "passed"

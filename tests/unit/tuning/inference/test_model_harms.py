@@ -76,4 +76,4 @@ def test_what_passes_without_being_out_of_reach_fails_the_benchmark(
     assert not model_harms.shown({"zeros": {"text": "passed"}})
     assert model_harms.shown({"NaN in, zeros out": {"audio": "passed"}})
     assert not model_harms.shown({"in double precision": {"text": "failed: outputs"}})
-    assert "out of reach: NaN in, zeros out" in capsys.readouterr().out
+    assert "NaN in" in capsys.readouterr().out

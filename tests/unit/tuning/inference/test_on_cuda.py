@@ -145,14 +145,14 @@ def test_what_helps_a_cpu_alone_is_ruled_out_by_name(monkeypatch: pytest.MonkeyP
         LoopProfile(step=0.02, facts=frozenset({"cpu"})),
         Recipe(), goal="latency", allow=DEFAULT, only=(), skip=(), block=0.4, starts=8.0, rounds=6,
     )  # fmt: skip
-    assert cpu.ruled_out["cuda_graphs"] == "the model is not on an NVIDIA GPU"
+    assert "NVIDIA GPU" in cpu.ruled_out["cuda_graphs"]
 
 
 def test_an_older_gpu_and_varying_shapes_are_reasons() -> None:
     found = offered("linear", "varying_shapes")
     assert "8.0" in found.ruled_out["tf32"]
     assert "8.0" in found.ruled_out["bf16"]
-    assert found.ruled_out["cuda_graphs"] == "shapes vary from step to step"
+    assert "shapes vary" in found.ruled_out["cuda_graphs"]
 
 
 @pytest.mark.parametrize(
@@ -333,5 +333,5 @@ def test_weights_alone_in_int8_run_without_torchao(tmp_path: Path) -> None:
 def test_a_model_without_large_layers_has_no_weights_to_quantise(tmp_path: Path) -> None:
     pytest.importorskip("torchao")
     draft = Draft(torch.nn.Linear(8, 8), [torch.ones(2, 8)], [True], None, tmp_path / "none")
-    with pytest.raises(Refused, match="no linear layer of 262144 weights"):
+    with pytest.raises(Refused, match="of 262144 weights"):
         changes.load("weight_only_int8").make(draft, {})

@@ -53,8 +53,8 @@ def test_what_is_pytorchs_own_says_why_it_is_not_tried(evaluator: ModelEvaluator
     found = evaluator.candidates(
         LoopProfile(step=0.01, cpus=2, facts=frozenset(evaluator.surveyed["facts"])), Recipe()
     )
-    assert found.ruled_out["channels_last"] == "PyTorch does not run the model"
-    assert found.ruled_out["onnxruntime"] == "an ONNX file runs in ONNX Runtime as it is"
+    assert "PyTorch" in found.ruled_out["channels_last"]
+    assert "ONNX file" in found.ruled_out["onnxruntime"]
     assert {"threads", "graph_optimization"} <= {each.change.name for each in found.usable}
 
 

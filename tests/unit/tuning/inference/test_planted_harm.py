@@ -322,7 +322,7 @@ def test_a_block_of_calls_whose_last_output_is_another_is_a_failure() -> None:
     host, x = arm_process.device_named("cpu"), torch.ones(3)
     for _ in range(2):
         assert len(arm_process.timed(late, [x], 400, device=host)["seconds"]) == 400
-    with pytest.raises(RuntimeError, match="after 400 more calls outputs differ"):
+    with pytest.raises(RuntimeError, match="400 more calls"):
         arm_process.timed(late, [x], 400, device=host)
     # What changes its own inputs is told by the gate; as the model as it is, it is nobody's fault.
     assert arm_process.timed(lambda x: x.add_(1), [torch.ones(3)], 5, device=host)["seconds"]

@@ -100,7 +100,7 @@ def test_a_refusal_holds_for_all_settings_and_not_for_the_model_as_it_is(
     folders: Folders, builds: list[str]
 ) -> None:
     for each in (recipe("onnxruntime"), recipe("onnxruntime", THREAD)):
-        with pytest.raises(TrialFailed, match="opset too new"):
+        with pytest.raises(TrialFailed, match="too new"):
             folders.written(each)
     assert builds == ["onnxruntime"]
     assert "laptime" in (folders.written(Recipe()) / "tuned.py").read_text()

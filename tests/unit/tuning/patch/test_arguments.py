@@ -144,9 +144,9 @@ def test_an_argument_on_its_own_line_goes_with_the_line(
 def test_what_a_mapping_may_hold_is_neither_read_nor_removed(script: Callable[..., Sources]) -> None:
     sources = loader(script, "DataLoader(ds, **options)", IMPORT + 'options = {"pin_memory": True}\n')
     editor = Editor(sources)
-    with pytest.raises(CannotEdit, match="pin_memory may be in it"):
+    with pytest.raises(CannotEdit, match="pin_memory may"):
         editor.remove_argument("loader", "pin_memory")
-    with pytest.raises(CannotEdit, match="pin_memory may be in it"):
+    with pytest.raises(CannotEdit, match="pin_memory may"):
         editor.argument("loader", "pin_memory")
     assert editor.argument("loader", "timeout") is None
 

@@ -197,7 +197,7 @@ def test_the_argument_of_a_backward_function_is_split_off(
     body = "    with region():\n        loss = model(x).sum()\n    accelerator.backward(loss)\n"
     expected = "for x in loader:\n" + body
     assert edited(sources, AROUND) == expected
-    with pytest.raises(CannotEdit, match="done by `accelerator`"):
+    with pytest.raises(CannotEdit, match="by `accelerator`"):
         edited(sources, SCALE)
 
 
@@ -246,7 +246,7 @@ def test_a_call_that_leads_to_the_backward_pass_ends_the_region(
 
 def test_a_backward_pass_in_a_library_is_refused(script: Callable[..., Sources]) -> None:
     sources = script("trainer.fit(model)\n", ("forward", "trainer.fit", {"expression": "model"}))
-    with pytest.raises(CannotEdit, match="the backward pass was not seen"):
+    with pytest.raises(CannotEdit, match="backward pass"):
         Editor(sources).around_forward("with region():")
 
 

@@ -181,7 +181,7 @@ def test_a_model_is_bound_anew_only_where_who_trains_it_sees_it(
     script: Callable[..., Sources], edited: Callable[..., str]
 ) -> None:
     make = "import torch\ndef make(model):\n    return torch.optim.SGD(model.parameters())\n"
-    with pytest.raises(CannotEdit, match="would keep the old one"):
+    with pytest.raises(CannotEdit, match="old one"):
         edited(script(make, *model("torch.optim.SGD(model.parameters())")), REBIND)
     body = "    opt = torch.optim.SGD(model.parameters())\n    train(model, opt)\n"
     main = "import torch\ndef main(model):\n" + body
@@ -214,9 +214,9 @@ def test_before_a_loop_of_one_epoch_only_what_can_be_done_again_is_done(
 ) -> None:
     found = edited(script(EPOCH, FORWARD), COMPILE)
     assert "    if model._compiled_call_impl is None:\n        model.compile()\n    for x" in found
-    with pytest.raises(CannotEdit, match="once an epoch"):
+    with pytest.raises(CannotEdit, match="an epoch"):
         edited(script(EPOCH, FORWARD, name="b.py"), REBIND)
-    with pytest.raises(CannotEdit, match="once an epoch"):
+    with pytest.raises(CannotEdit, match="an epoch"):
         edited(script(EPOCH, FORWARD, name="c.py"), 'script.after_model("checkpoint({model})")')
 
 

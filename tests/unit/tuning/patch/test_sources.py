@@ -55,7 +55,7 @@ def test_a_change_that_cannot_be_made_leaves_everything_as_it_was(
     half = change(
         'script.set_arguments("loader", timeout="3")\nscript.set_arguments("parallel", static_graph="True")'
     )
-    with pytest.raises(CannotEdit, match="DistributedDataParallel was not seen"):
+    with pytest.raises(CannotEdit, match="DistributedDataParallel"):
         sources.apply(half, "half")
     assert sources.diff() == before
     broken = change('script.set_arguments("loader", timeout="3")\nraise KeyError("ours")')
@@ -157,7 +157,7 @@ def test_a_site_in_a_library_says_so(tmp_path: Path) -> None:
     library.write_text("loader = DataLoader(ds)\n")
     (tmp_path / "train.py").write_text("import transformers\n")
     sources = Sources((Site("loader", str(library), 1, detail="DataLoader"),), str(tmp_path / "train.py"))
-    with pytest.raises(CannotEdit, match=r"made inside transformers/trainer.py.*laptime.apply"):
+    with pytest.raises(CannotEdit, match=r"transformers/trainer.py.*laptime.apply"):
         sources.apply(Change("num_workers", {"value": 2}))
 
 
@@ -182,7 +182,7 @@ def test_a_file_that_cannot_be_written_says_so(script: Callable[..., Sources]) -
     sources = script(TEXT, *SITES)
     assert sources.main is not None
     sources.main.chmod(0o444)
-    with pytest.raises(CannotEdit, match="cannot be written"):
+    with pytest.raises(CannotEdit, match="be written"):
         Sources(sources.sites, str(sources.main)).apply(Change("num_workers", {"value": 2}))
 
 
@@ -216,7 +216,7 @@ def test_a_script_behind_a_link_is_edited_where_it_lies(tmp_path: Path, link: st
 
 
 def test_a_module_without_a_known_file_has_no_start(tmp_path: Path) -> None:
-    with pytest.raises(CannotEdit, match="main file is not known"):
+    with pytest.raises(CannotEdit, match="main file"):
         Sources((), "").apply(Change("cudnn_benchmark"))
 
 

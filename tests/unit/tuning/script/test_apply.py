@@ -144,7 +144,7 @@ def test_what_is_no_recipe(wrong: Any) -> None:
 
 
 def test_a_run_that_tuned_nothing() -> None:
-    with pytest.raises(UsageError, match="has no recipe"):
+    with pytest.raises(UsageError, match="no recipe"):
         changes_of(run())
 
 

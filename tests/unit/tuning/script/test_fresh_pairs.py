@@ -102,7 +102,7 @@ def test_what_does_not_run_at_once_says_why_and_runs_one_after_the_other(tmp_pat
     port = 20000 + os.getpid() % 10000
     listening = f"import socket\nheld = socket.create_server(('127.0.0.1', {port}))\n"
     trials = runner(tmp_path, listening + LOOP)
-    with pytest.raises(TrialFailed, match="Address already in use"):
+    with pytest.raises(TrialFailed, match="in use"):
         pair(trials)
     assert trials.pair(Recipe(), Recipe(), 0, rounds=2).turns is None
 

@@ -179,7 +179,7 @@ def test_a_step_that_raises_leaves_nothing_behind(one: Training, tmp_path: Path)
 
     before = everything(one)
     runner = runner_of(laptime.Problem(model=one.model, step=step, loader=one.loader), tmp_path)
-    with pytest.raises(TrialFailed, match="broken on purpose") as failed:
+    with pytest.raises(TrialFailed, match="on purpose") as failed:
         runner.pair(Recipe(), Recipe(), 0)
     assert failed.value.kind == "crashed"
     assert differing(before, everything(one)) == []
@@ -254,7 +254,7 @@ def test_a_race_ends_when_the_time_for_races_is_up(one: Training, tmp_path: Path
     problem = laptime.Problem(model=one.model, step=lambda batch: None, loader=one.loader)
     runner = InMemoryTrialRunner(problem, tmp_path, timeout=60.0)
     runner.race_until = runner.elapsed() + 0.3
-    with pytest.raises(TrialFailed, match="the time for races was up") as failed:
+    with pytest.raises(TrialFailed, match="races was") as failed:
         runner.timed(Recipe(), 0)
     assert failed.value.kind == "budget"
     assert runner.limit(replace(runner.plan(Recipe()), mode="gate")) == 60.0

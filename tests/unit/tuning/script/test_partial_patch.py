@@ -100,7 +100,7 @@ def test_what_was_not_shown_to_be_faster_by_itself_is_not_handed_back(
     assert writer.is_withdrawn() is withdrawn
     assert patch.exists() is not withdrawn
     assert bool(record.tuning.patch.path) is not withdrawn
-    assert ("no patch is handed back" in record.tuning.patch.sentence) is withdrawn
+    assert ("no patch" in record.tuning.patch.sentence) is withdrawn
 
 
 def test_a_patch_that_does_not_do_what_was_raced_is_told() -> None:
@@ -129,7 +129,7 @@ def test_a_crash_names_the_users_line_and_its_mend(tmp_path: Path) -> None:
     result = TrialResult(error="TypeError: Got unsupported ScalarType BFloat16", traceback=traceback)
     told = crash(result)
     assert "gan.py:52" in told
-    assert told.endswith("`.float()` in front of `.numpy()` there would let it run")
+    assert "`.float()` in" in told
     tensor = TrialResult(error=f"RuntimeError: bad weight tensor([{'0.1, ' * 5000}])", traceback=traceback)
     assert len(crash(tensor)) < LONGEST_ERROR + len(str(file)) + 20
     assert crash(TrialResult()) == ""

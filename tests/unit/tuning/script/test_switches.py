@@ -171,9 +171,9 @@ def test_the_file_that_the_script_is_given_is_the_one_that_counts(in_files: dict
     assert "other.json" in sources.diff()
     assert len(sources.patched(Path("patched"))) == 1
     gone = ["other.json:trainer.lr=1"]
-    with pytest.raises(CannotEdit, match=r"no value trainer\.lr"):
+    with pytest.raises(CannotEdit, match=r"trainer\.lr"):
         switches.set_in(sources, Change("x", {"arguments": gone}))
-    with pytest.raises(TrialFailed, match=r"other\.json: there is no value trainer\.lr"):
+    with pytest.raises(TrialFailed, match=r"other\.json: .* trainer\.lr"):
         switches.set_in_files(gone, Path("set"))
 
 

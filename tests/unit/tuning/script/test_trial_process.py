@@ -74,7 +74,7 @@ def test_a_process_that_dies_without_a_word_is_told_of(tmp_path: Path) -> None:
         running.wait()
         ended = running.finished()
     assert ended.ended == "died"
-    assert ended.error == "was ended by SIGKILL"
+    assert "SIGKILL" in ended.error
 
 
 def test_a_silent_script_is_ended_at_its_timeout_with_its_children(tmp_path: Path) -> None:

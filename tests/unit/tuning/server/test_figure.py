@@ -48,7 +48,7 @@ def test_a_queue_that_grows_has_a_figure_and_breaks_every_promise() -> None:
     assert figure(growing, "latency") > 1.0
     checks = limits("latency=1h@p90", [growing, growing])
     assert [check.outcome for check in checks] == ["broken"]
-    assert "the queue grew in 2 of 2 blocks" in checks[0].sentence
+    assert "2 of 2 blocks" in checks[0].sentence
 
 
 def test_a_promise_is_judged_on_all_requests_together() -> None:
@@ -73,5 +73,5 @@ def test_a_promise_that_is_broken_is_hardly_ever_called_kept() -> None:
 
 
 def test_a_block_without_tokens_has_no_time_to_the_first() -> None:
-    with pytest.raises(TrialFailed, match="no answer had a time to first token"):
+    with pytest.raises(TrialFailed, match="first token"):
         figure(level(10.0, 5.0, constant(0.02), 1), "ttft")

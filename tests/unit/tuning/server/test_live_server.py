@@ -61,7 +61,7 @@ def test_what_it_has_started_ends_with_it_even_outside_its_group(tmp_path: Path)
 
 def test_a_death_before_it_is_ready_tells_its_last_words(tmp_path: Path) -> None:
     code = "import sys; print('no memory is left', file=sys.stderr); sys.exit(3)"
-    with pytest.raises(TrialFailed, match="ended with status 3: no memory is left") as caught:
+    with pytest.raises(TrialFailed, match="status 3: no memory") as caught:
         server(tmp_path, code).__enter__()
     assert caught.value.kind == "crashed"
 
@@ -83,21 +83,21 @@ def test_the_root_of_a_chain_of_errors_is_told() -> None:
 
 def test_a_server_that_is_never_ready_is_ended(tmp_path: Path) -> None:
     code = "import os, time; print(os.getpid(), flush=True); time.sleep(60)"
-    with pytest.raises(TrialFailed, match=r"did not answer within 300 ms; its last words: \d+") as caught:
+    with pytest.raises(TrialFailed, match=r"within 300 ms.*: \d+") as caught:
         server(tmp_path, code, timeout=0.3).__enter__()
     assert caught.value.kind == "hung"
     assert not psutil.pid_exists(int((tmp_path / "log").read_text()))
 
 
 def test_5xx_is_not_ready_and_4xx_is(tmp_path: Path) -> None:
-    with pytest.raises(TrialFailed, match="did not answer"):
+    with pytest.raises(TrialFailed, match="not answer"):
         server(tmp_path, timeout=0.5, STATUS="503").__enter__()
     with server(tmp_path, STATUS="405"):
         pass
 
 
 def test_a_port_where_somebody_else_answers_is_refused(tmp_path: Path) -> None:
-    with server(tmp_path) as first, pytest.raises(TrialFailed, match="something else answers"):
+    with server(tmp_path) as first, pytest.raises(TrialFailed, match="else answers"):
         LiveServer(["true"], {}, first.probe, tmp_path / "log2", 1.0).__enter__()
 
 

@@ -86,7 +86,7 @@ def test_a_session_that_was_interrupted_goes_on(monkeypatch: pytest.MonkeyPatch)
     assert ratios(after, "good") == ratios(before, "good"), "nothing of it is raced again"
     assert names(after) == {"good", "late"}
     assert tuned.outcome(after) == "faster"
-    with pytest.raises(UsageError, match="no session to resume"):
+    with pytest.raises(UsageError, match="no session"):
         tune_server(asked(resume=True))
 
 
@@ -97,7 +97,7 @@ def test_a_session_that_was_interrupted_goes_on(monkeypatch: pytest.MonkeyPatch)
 def test_another_load_is_another_session(changed: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Server, "stop", "late")
     tune_server(asked())
-    with pytest.raises(UsageError, match="no session to resume"):
+    with pytest.raises(UsageError, match="no session"):
         tune_server(asked(**changed, resume=True))
 
 
@@ -131,9 +131,7 @@ def test_a_session_whose_rounds_could_not_be_used_does_not_blame_the_budget(
     run = tune_server(asked())
     assert run.tuning is not None
     assert tuned.outcome(run) == "not measured"
-    assert run.tuning.why_ended == (
-        "a race ended before it could be decided: identity: 3 rounds could not be used, 0 could"
-    )
+    assert "3 rounds could not be used, 0" in run.tuning.why_ended
     assert run.tuning.why_ended in headline(run).sentence
 
 
@@ -211,7 +209,7 @@ def test_an_earlier_result_still_holds() -> None:
     assert (run.verb, holds(run)) == ("verify", True)
     assert names(run) == names(before) == {"good", "late"}
     (finding,) = [each for each in run.findings if each.kind == "tune/verified"]
-    assert finding.sentence.endswith("nothing has changed since")
+    assert "nothing has changed" in finding.sentence
 
 
 def test_an_earlier_result_that_holds_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -222,7 +220,7 @@ def test_an_earlier_result_that_holds_no_more(monkeypatch: pytest.MonkeyPatch) -
     run = verified(before)
     assert holds(run) is False
     assert run.tuning is not None
-    assert run.tuning.gate.reason == "it does not run any more: the server ended with status 137"
+    assert "status 137" in run.tuning.gate.reason
 
 
 def test_what_was_sent_is_sent_again(tmp_path: Path) -> None:
@@ -233,18 +231,18 @@ def test_what_was_sent_is_sent_again(tmp_path: Path) -> None:
     before = tune_server(asked(url=url, bodies=bodies, body=str(body)))
     assert holds(verified(before)) is True
     body.write_text('{"a": 3}\n')
-    with pytest.raises(UsageError, match="are no longer known"):
+    with pytest.raises(UsageError, match="longer known"):
         verified(before)
     in_memory = tune_server(asked(url=url, bodies=bodies))
     with pytest.raises(UsageError) as caught:
         verified(in_memory)
-    assert caught.value.why == "it did not come from a file"
+    assert "from a file" in caught.value.why
 
 
 def test_a_header_is_asked_for() -> None:
     before = tune_server(asked(headers=[("Authorization", "Bearer secret")]))
     assert "secret" not in str(before)
-    with pytest.raises(UsageError, match="had the header Authorization"):
+    with pytest.raises(UsageError, match="header Authorization"):
         verified(before)
     assert holds(verified(before, headers=[("Authorization", "Bearer secret")])) is True
 
@@ -253,7 +251,7 @@ def test_what_cannot_be_verified(monkeypatch: pytest.MonkeyPatch) -> None:
     before = tune_server(asked())
     assert before.tuning is not None
     older = structs.replace(before.tuning.server, template="")
-    with pytest.raises(UsageError, match="cannot be verified"):
+    with pytest.raises(UsageError, match="be verified"):
         verified(structs.replace(before, tuning=structs.replace(before.tuning, server=older)))
-    with pytest.raises(UsageError, match="has nothing to verify"):
+    with pytest.raises(UsageError, match="nothing to"):
         verified(structs.replace(before, tuning=structs.replace(before.tuning, recipe=[])))

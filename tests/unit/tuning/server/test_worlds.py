@@ -139,14 +139,14 @@ def test_three_flags_that_help_only_together_are_found() -> None:
 def test_sets_of_three_for_which_no_time_was_left_are_named() -> None:
     result = searched(TRIPLE, 0, budget=135.0, together=ALL_THREE)
     assert len(result.recipe) == 0
-    assert result.why_ended == "no time was left to try x=1 + y=1 + z=1"
+    assert "x=1 + y=1 + z=1" in result.why_ended
 
 
 def test_pairs_for_which_no_time_was_left_are_named() -> None:
     result = searched(PAIR, 0, budget=70.0, together=TOGETHER)
     assert len(result.recipe) == 0
     assert result.ended == "budget"
-    assert result.why_ended == "no time was left to try x=1 + y=1"
+    assert "x=1 + y=1" in result.why_ended
 
 
 def test_pairs_are_not_tried_again_by_a_session_that_goes_on() -> None:
@@ -185,7 +185,7 @@ def test_blocks_in_which_the_generator_was_late_are_left_out() -> None:
 
 
 def test_a_generator_that_is_always_late_is_said() -> None:
-    with pytest.raises(TrialFailed, match="the load generator was late in every block"):
+    with pytest.raises(TrialFailed, match="every block"):
         ScriptedServer(World({"good": {1: 0.7}}, late=1.0)).diagnose(Recipe())
 
 

@@ -71,4 +71,4 @@ def test_fresh_processes_agree_and_harm_is_seen(tmp_path: Path) -> None:
         tmp_path / "dropped", script, [str(harm / "dropped_batch.py")], compare=epoch, samples=BATCHES
     )
     found = judge(["exact"], same, samples=dropped)
-    assert found.reason == "last batch: the last batch is dropped: 20 samples an epoch, 22 before"
+    assert "20 samples an epoch, 22" in found.reason
