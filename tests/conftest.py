@@ -38,20 +38,35 @@ def pytest_unconfigure() -> None:
     gc.unfreeze()
 
 
+_kept: list[int] = []  # the lock of a test that runs alone, until one follows that does not
+
+
 @pytest.hookimpl(hookwrapper=True, tryfirst=True)
-def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
-    """Between two workers, a test in `REAL` runs alone; folders are the locks, so nothing is left behind."""
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
+    """Between two workers, a test in `REAL` runs alone; folders are the locks, so nothing is left behind.
+
+    Those of one file follow each other: else each of them would wait for a test of the other worker."""
     if "PYTEST_XDIST_WORKER" not in os.environ:
         yield
         return
-    tests = Path(__file__).parent
-    alone = REAL.match(item.path.relative_to(tests).as_posix()) is not None
-    gate, lock = os.open(tests / "e2e", os.O_RDONLY), os.open(tests, os.O_RDONLY)
+    lock = _kept.pop() if _kept else _locked(alone=_is_alone(item))
     try:
-        fcntl.flock(gate, fcntl.LOCK_EX)  # who waits for the lock keeps newcomers out: nobody waits forever
-        fcntl.flock(lock, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
-        fcntl.flock(gate, fcntl.LOCK_UN)
         yield
     finally:
-        os.close(lock)
-        os.close(gate)
+        if nextitem and _is_alone(item) and _is_alone(nextitem):
+            _kept.append(lock)
+        else:
+            os.close(lock)
+
+
+def _locked(*, alone: bool) -> int:
+    tests = Path(__file__).parent
+    gate, lock = os.open(tests / "e2e", os.O_RDONLY), os.open(tests, os.O_RDONLY)
+    fcntl.flock(gate, fcntl.LOCK_EX)  # who waits for the lock keeps newcomers out: nobody waits forever
+    fcntl.flock(lock, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
+    os.close(gate)
+    return lock
+
+
+def _is_alone(item: pytest.Item) -> bool:
+    return REAL.match(item.path.relative_to(Path(__file__).parent).as_posix()) is not None
