@@ -223,13 +223,12 @@ class PatchWriter:
 
     def verify(self, pairs: list[TrialPair], alone: Callable[[Recipe], TimedTrial] | None) -> None:
         """Does the patched script do what the recipe does, and train as with it? pairs: of the script and the
-        patched script. alone: runs a recipe; None: there is no time for it, and the pairs are all that there
-        is."""
+        patched script. alone: runs a recipe as in the last of them; None: there is no time for it."""
         same, contradictions = None, list[str]()
         try:
             if alone:
                 recipe = alone(self._search.recipe)
-                same, contradictions = same_losses(pairs, [recipe]), contradicted(pairs[0], recipe)
+                same, contradictions = same_losses(pairs[-1:], [recipe]), contradicted(pairs[-1], recipe)
         except TrialFailed as failed:
             if failed.kind != "budget":
                 sentence = f"the recipe does not run beside the patched script: {failed.why}"

@@ -239,7 +239,7 @@ class ScriptSubject(Subject):
         final = by_script if sources else recipe
         last = until - 2 * runner.accounting.ending
         is_late = runner.elapsed() + self._cost.pair > until
-        is_fresh = math.isinf(self._cost.hurried) or (number < LEAST and not is_late)
+        self._is_fresh = is_fresh = math.isinf(self._cost.hurried) or (number < LEAST and not is_late)
         self.forked += not is_fresh
 
         how = partial(fresh_pairs.in_turns, runner, final, number, sources=sources, fresh=is_fresh)
@@ -250,11 +250,12 @@ class ScriptSubject(Subject):
         return fresh_pairs.pair_of(self._pairs[-1])
 
     def _alone(self, recipe: Recipe) -> TimedTrial:
-        """A recipe as it runs in a pair, alone."""
+        """A recipe as it runs in the newest pair, alone: a fork leaves out fewer steps than what is fresh."""
+        number = len(self._pairs) - 1
         with self._runner.accounting.spent_on("patch"):
             if self.apart:
-                return self._runner.timed(recipe, 0, rounds=fewest_rounds(self._runner.step))
-            return fresh_pairs.alone(self._runner, recipe, 0, fresh=not self.forked)
+                return self._runner.timed(recipe, number, rounds=fewest_rounds(self._runner.step))
+            return fresh_pairs.alone(self._runner, recipe, number, fresh=self._is_fresh)
 
     def measured(self, record: Record, recipe: Recipe) -> None:
         record.set(convergence=convergence_of(self._pairs, self._numerics(recipe)))

@@ -1,9 +1,10 @@
-"""What is handed back after Ctrl-C."""
+"""What is handed back after Ctrl-C, and the recipe beside the patched script."""
 
 from __future__ import annotations
 
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 
@@ -30,3 +31,21 @@ def test_a_model_in_memory_has_no_patch(monkeypatch: pytest.MonkeyPatch) -> None
     record = Record(LiveRun("tune", ignore), request, lambda: 0.0)
     subject.ScriptSubject(request, evaluator).hand_back_so_far(record, search)
     assert record.tuning.gate.word == "passed"
+
+
+@pytest.mark.parametrize("is_fresh", [True, False])
+def test_the_recipe_is_run_as_in_the_pair_that_it_is_held_against(
+    monkeypatch: pytest.MonkeyPatch, is_fresh: bool
+) -> None:
+    """A fork leaves out another number of steps: its losses are those of other steps than a fresh one's."""
+    asked: dict[str, object] = {}
+
+    def alone(runner: object, recipe: Recipe, number: int, *, fresh: bool) -> None:
+        asked.update(number=number, fresh=fresh)
+
+    monkeypatch.setattr(subject.fresh_pairs, "alone", alone)
+    made = object.__new__(subject.ScriptSubject)
+    made.apart, made._is_fresh, made._pairs = "", is_fresh, [MagicMock()] * 3
+    made._runner = MagicMock()
+    made._alone(Recipe())
+    assert asked == {"number": 2, "fresh": is_fresh}
