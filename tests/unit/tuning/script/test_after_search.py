@@ -43,7 +43,7 @@ def test_the_recipe_is_run_as_in_the_pair_that_it_is_held_against(
     def alone(runner: object, recipe: Recipe, number: int, *, fresh: bool) -> None:
         asked.update(number=number, fresh=fresh)
 
-    monkeypatch.setattr(subject.fresh_pairs, "alone", alone)
+    monkeypatch.setattr("laptime.tuning.script.fresh_pairs.alone", alone)
     made = object.__new__(subject.ScriptSubject)
     made.apart, made._is_fresh, made._pairs = "", is_fresh, [MagicMock()] * 3
     made._runner = MagicMock()
