@@ -38,12 +38,12 @@ def effect(baseline: Series, candidate: Series) -> Effect | None:
     settled samples count, and the error grows with what disturbed them. When most are disturbed, that says
     nothing: beside a neighbour medians of two equal processes differ by a factor, their fastest calls by a
     per cent or two (decision 0057). Then a pair of processes is a value, with the scatter that pairs have."""
-    left, right = fastest(baseline), fastest(candidate)
-    logs = [right[process] - left[process] for process in sorted(left.keys() & right.keys())]
-    is_busy = is_crowded(baseline, candidate)
-    if is_busy and len(logs) >= FEWEST_PROCESSES:
-        rounds = _levels(baseline, UNSETTLED).keys() & _levels(candidate, UNSETTLED).keys()
-        return replace(paired.from_pairs(logs), rounds=len(rounds), is_of_fastest=True)
+    if is_busy := is_crowded(baseline, candidate):
+        left, right = fastest(baseline), fastest(candidate)
+        logs = [right[process] - left[process] for process in sorted(left.keys() & right.keys())]
+        if len(logs) >= FEWEST_PROCESSES:
+            rounds = _levels(baseline, UNSETTLED).keys() & _levels(candidate, UNSETTLED).keys()
+            return replace(paired.from_pairs(logs), rounds=len(rounds), is_of_fastest=True)
     for excluded in (EXCLUDED, EXCLUDED & ~DISTURBED, Label.NONE):
         before, after = _levels(baseline, excluded), _levels(candidate, excluded)
         shared = sorted(before.keys() & after.keys())
