@@ -14,8 +14,10 @@ import argparse
 import json
 import os
 import statistics
+import subprocess
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import FunctionType
 from typing import Any, NoReturn
@@ -31,6 +33,20 @@ sys.path.append(str(Path(__file__).resolve().parent.parent / "tests"))
 
 
 Option = tuple[tuple[str, ...], dict[str, Any]]
+
+
+@contextmanager
+def neighbour(wanted: bool, seed: int) -> Iterator[None]:
+    """A program that burns one core on and off, while inside; ended by its process id."""
+    if not wanted:
+        yield
+        return
+    process = subprocess.Popen([sys.executable, str(Path(__file__).with_name("_burn.py")), str(seed)])
+    try:
+        yield
+    finally:
+        process.terminate()
+        process.wait()
 
 
 def option(*words: str, **how: Any) -> Option:

@@ -32,12 +32,10 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from _harness import head, parser, shown, table, where, write
+from _harness import head, neighbour, parser, shown, table, where, write
 from laptime.kit.text import count
 
 HERE = Path(__file__).resolve().parent
@@ -89,20 +87,6 @@ def ours(batch: int) -> Round:
             "reasons": [reason["sentence"] for reason in case["reasons"]],
         }
     return found
-
-
-@contextmanager
-def neighbour(wanted: bool, seed: int) -> Iterator[None]:
-    """A program that burns one core on and off, while inside; ended by its process id."""
-    if not wanted:
-        yield
-        return
-    process = subprocess.Popen([sys.executable, str(HERE / "_burn.py"), str(seed)])
-    try:
-        yield
-    finally:
-        process.terminate()
-        process.wait()
 
 
 def measured(asked: argparse.Namespace, data: dict[str, Any]) -> None:

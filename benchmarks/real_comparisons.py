@@ -11,17 +11,13 @@ of each take hours. With --json FILE each comparison is kept as it ends, and the
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import time
 from argparse import Namespace
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
-from _harness import Figures, option, run, table
+from _harness import Figures, neighbour, option, run, table
 from laptime.records.plan import BenchRequest
 from laptime.verbs.bench import bench
 
@@ -82,17 +78,6 @@ def row(name: str, length: str, found: list[Found]) -> tuple[str, ...]:
     )
 
 
-@contextmanager
-def burner(seed: int) -> Iterator[None]:
-    """Beside `_burn.py`."""
-    program = subprocess.Popen([sys.executable, str(FILE.with_name("_burn.py")), str(seed)])
-    try:
-        yield
-    finally:
-        program.kill()
-        program.wait()
-
-
 def main(asked: Namespace, data: Figures) -> int:
     """Make the comparisons that are missing; 1 when there are wrong words among 100 of a kind."""
     found = data.again("comparisons", [])
@@ -102,7 +87,7 @@ def main(asked: Namespace, data: Figures) -> int:
     for seed in range(asked.each):
         for name, length in kinds:
             if (name, length, seed) not in made and time.monotonic() < end:
-                with burner(seed) if asked.burner else nullcontext():
+                with neighbour(asked.burner, seed):
                     found.append(compared(name, length, seed, asked.budget))
                 data.keep()
                 time.sleep(asked.pause)
