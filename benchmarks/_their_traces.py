@@ -2,6 +2,7 @@
 
 python benchmarks/_their_traces.py tb FILE      torch-tb-profiler: parse, and the data of every view
 python benchmarks/_their_traces.py hta FILE     HolisticTraceAnalysis: load, and its six analyses of one rank
+python benchmarks/_their_traces.py lens FILE    TraceLens: its report of PyTorch traces, as CSV files
 """
 
 from __future__ import annotations
@@ -39,5 +40,13 @@ def hta(file: Path) -> None:
     print(analysis.get_profiler_steps())
 
 
+def lens(file: Path) -> None:
+    """Its report with the defaults of its command."""
+    from TraceLens.Reporting.generate_perf_report_pytorch import generate_perf_report_pytorch
+
+    with tempfile.TemporaryDirectory() as folder:
+        print(len(generate_perf_report_pytorch(str(file), output_csvs_dir=folder)), "tables")
+
+
 if __name__ == "__main__":
-    {"tb": tb, "hta": hta}[sys.argv[1]](Path(sys.argv[2]))
+    {"tb": tb, "hta": hta, "lens": lens}[sys.argv[1]](Path(sys.argv[2]))

@@ -9,6 +9,7 @@ them, looked at every 10 ms. The floor is a typed decode of the same bytes that 
 The older tools need an interpreter of their own each; without one they are left out:
     python -m venv tb  && tb/bin/pip install torch-tb-profiler==0.4.3 "setuptools<81" "numpy<2" "pandas<2.3"
     python -m venv hta && hta/bin/pip install HolisticTraceAnalysis "pandas<3" "numpy<2.3"
+    python -m venv lens && lens/bin/pip install FOLDER/TraceLens   # a clone of AMD-AGI/TraceLens
 """
 
 from __future__ import annotations
@@ -100,6 +101,8 @@ def commands(asked: Any, trace: Path, page: Path) -> dict[str, list[str]]:
         found["torch-tb-profiler"] = [str(asked.tb), str(HERE / "_their_traces.py"), "tb", str(trace)]
     if asked.hta:
         found["HolisticTraceAnalysis"] = [str(asked.hta), str(HERE / "_their_traces.py"), "hta", str(trace)]
+    if asked.lens:
+        found["TraceLens"] = [str(asked.lens), str(HERE / "_their_traces.py"), "lens", str(trace)]
     return found
 
 
@@ -256,5 +259,6 @@ if __name__ == "__main__":
         option("--rounds", type=int, default=3, help="the fastest of so many is told, and all are kept"),
         option("--tb", type=Path, help="interpreter that has torch-tb-profiler"),
         option("--hta", type=Path, help="interpreter that has HolisticTraceAnalysis"),
+        option("--lens", type=Path, help="interpreter that has TraceLens"),
         option("--theirs-at", type=float, default=515, help="megabytes at which the others run, too"),
     )
