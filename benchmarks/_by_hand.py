@@ -42,10 +42,10 @@ def write(folder: Path, way: str, target: str, batch: int, **options: Any) -> Pa
 
 
 def _module(folder: Path) -> Any:
-    from laptime.tuning.inference.draft import by_position, opened
+    from laptime.tuning.inference.draft import by_position, load_target
 
     about = json.loads((folder / "recipe.json").read_text())
-    return by_position(opened(about["target"]), about["batch"])[0]
+    return by_position(load_target(about["target"]), about["batch"])[0]
 
 
 def pickled(folder: Path) -> None:
@@ -56,10 +56,10 @@ def pickled(folder: Path) -> None:
     import torch
 
     from laptime.backends._onnx.exporting import call_of
-    from laptime.tuning.inference.draft import opened
+    from laptime.tuning.inference.draft import load_target
 
     about = json.loads((folder / "recipe.json").read_text())
-    module, args, named = call_of(opened(about["target"], None).workload(about["batch"]))
+    module, args, named = call_of(load_target(about["target"], None).workload(about["batch"]))
     given = {**dict(zip(inspect.signature(module.forward).parameters, args, strict=False)), **named}
     torch.save(module, folder / "module.pt")
     np.savez(folder / "inputs.npz", **{name: each.numpy() for name, each in given.items()})

@@ -25,9 +25,9 @@ from statistics import NormalDist, fmean, median
 
 from _harness import Figures, option, run, table
 from laptime.analysis.compare import DECISION_LEVEL
-from laptime.analysis.paired import trimmed
+from laptime.analysis.paired import trim
 from laptime.experiment import turns
-from laptime.experiment.pairs import Pair, Visited, gain, measured_pairs, ratios
+from laptime.experiment.pairs import Pair, Visited, gain, measure_pairs, ratios
 from laptime.records.tuning import Speedup
 
 Dice = random.Random
@@ -179,7 +179,7 @@ def measure(
         side = Visited(1.0, [1.0], 1.0)
         return Pair(side, side, found)
 
-    *_, pairs = measured_pairs(
+    *_, pairs = measure_pairs(
         visit, most=most, elapsed=lambda: clock.now, until=seconds, end=seconds, expected=2 * START
     )
     return gain(ratios(pairs))
@@ -220,7 +220,7 @@ def rates(dice: Dice, world: World, differ: float, each: int) -> dict[str, float
 
 
 def cut(logs: Sequence[float], count: int) -> float:
-    return trimmed(logs, min(count, (len(logs) - 1) // 2))[0]
+    return trim(logs, min(count, (len(logs) - 1) // 2))[0]
 
 
 def huber(logs: Sequence[float], deviation: float) -> float:

@@ -66,7 +66,7 @@ def bare(call: Callable[[], object], calls: int) -> Round:
 def ours(call: Callable[[], object], calls: int, evidence: Evidence | None) -> Round:
     """The loop of the isolated regime."""
     started = perf_counter()
-    tape = loop.isolated(
+    tape = loop.time_isolated(
         Plain(call), loop.Terms(seconds=60.0, min_calls=calls, max_calls=calls, evidence=evidence)
     )
     return (perf_counter() - started) / calls, statistics.median(tape.seconds)

@@ -152,17 +152,17 @@ def ranked_first(script: Path, folder: Path) -> dict[str, Any]:
     from laptime.tuning.script.trial_evaluator import TrialEvaluator
     from laptime.tuning.script.trial_runner import TrialRunner
     from laptime.tuning.search import ranking
-    from laptime.tuning.search.race import untried_rung
+    from laptime.tuning.search.race import make_rung
 
     folder.mkdir()
     request = TuneRequest(program=str(shutil.copy(script, folder)))
     runner = TrialRunner(program_of(request), folder / "trials")
     evaluator = TrialEvaluator(runner, choice_of(request))
     loop_profile = evaluator.diagnose(Recipe())
-    candidates = ranking.ranked(evaluator.candidates(loop_profile, Recipe()).usable)
+    candidates = ranking.rank(evaluator.candidates(loop_profile, Recipe()).usable)
     able = [each for each in candidates if not ranking.missing(each, {}, loop_profile, loop_profile)]
     suggested, suggestions = final_set.suggestions(evaluator, loop_profile)
-    rungs = [untried_rung(each) for each in able if each.change.name != ranking.CONTROL]
+    rungs = [make_rung(each) for each in able if each.change.name != ranking.CONTROL]
     sources = Sources(
         loop_profile.sites + loop_profile.syncs, final_set.main_file(evaluator), loop_profile.device
     )

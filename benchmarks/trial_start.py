@@ -23,7 +23,7 @@ from laptime.records.run import Subject
 from laptime.tuning.candidates import Choice
 from laptime.tuning.optimization import Recipe
 from laptime.tuning.script.trial_evaluator import TrialEvaluator
-from laptime.tuning.script.trial_runner import RESETTLE, TrialRunner, settled
+from laptime.tuning.script.trial_runner import RESETTLE, TrialRunner, plan_settle
 
 SCRIPT = Path(__file__).resolve().parent.parent / "examples" / "wild" / "nanogpt.py"
 ROUNDS = 4
@@ -41,7 +41,7 @@ def race(runner: TrialRunner, *, fresh: bool) -> float:
         runner.finish(running)
     taken = time.monotonic() - began
     seconds = [each for block in blocks for each in block.seconds]
-    others = settled(runner.step) + RESETTLE * len(blocks)
+    others = plan_settle(runner.step) + RESETTLE * len(blocks)
     return taken - sum(seconds) - others * sum(seconds) / len(seconds)
 
 

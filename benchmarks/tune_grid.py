@@ -47,7 +47,7 @@ def axes(knobs: str, loop_profile: LoopProfile) -> list[list[Change | None]]:
     for word in knobs.split(","):
         name, _, values = word.strip().partition("=")
         name = name.replace("-", "_")
-        proposed = optimization.load(name).proposed(loop_profile) or [{}]
+        proposed = optimization.load(name).offer(loop_profile) or [{}]
         key = next(iter(proposed[0]), "value")
         if values:
             proposed = [{key: int(value)} for value in values.split(":")]

@@ -83,7 +83,7 @@ def at_home(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """There, and nothing is measured."""
     monkeypatch.chdir(home)
     monkeypatch.setenv("LAPTIME_HOME", str(home / ".laptime"))
-    monkeypatch.setattr(output.Delivery, "watched", measured)
+    monkeypatch.setattr(output.Delivery, "watch", measured)
 
 
 @pytest.mark.usefixtures("at_home")

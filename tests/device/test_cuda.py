@@ -70,7 +70,7 @@ def test_sync_waits_for_the_device(spinning: tuple[Any, float]) -> None:
     from laptime.measure import loop
 
     model, known = spinning
-    tape = loop.isolated(model.workload(1), loop.Terms(seconds=0.5, min_calls=10, max_calls=100))
+    tape = loop.time_isolated(model.workload(1), loop.Terms(seconds=0.5, min_calls=10, max_calls=100))
     assert min(tape.seconds) > 0.8 * known
 
 
@@ -80,7 +80,7 @@ def test_the_device_and_the_host_agree_when_the_device_is_the_bottleneck(
     from laptime.measure import loop
 
     model, known = spinning
-    tape = loop.saturated(model.workload(1), loop.Terms(seconds=0.5, min_calls=10, max_calls=100))
+    tape = loop.time_saturated(model.workload(1), loop.Terms(seconds=0.5, min_calls=10, max_calls=100))
     assert sum(s * n for s, n in zip(tape.seconds, tape.calls, strict=True)) / sum(
         tape.calls
     ) == pytest.approx(known, rel=0.2)

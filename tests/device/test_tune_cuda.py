@@ -85,12 +85,12 @@ def test_arms_that_are_flipped_are_timed_by_the_device(evaluator: TrialEvaluator
     assert all(0.05 < ratio < 5 for ratio in ratios)
     # The synchronised block is never shorter than what the device worked in it.
     busy = evaluator.loop_profile.details["busy"] if evaluator.loop_profile else 0.0
-    side = evaluator.runner.timed(Recipe(), 0)
+    side = evaluator.runner.time_trial(Recipe(), 0)
     assert sum(side.seconds) / len(side.seconds) >= 0.8 * busy
 
 
 def test_the_peak_is_that_of_the_devices_allocator(evaluator: TrialEvaluator) -> None:
-    side = evaluator.runner.timed(Recipe(), 0)
+    side = evaluator.runner.time_trial(Recipe(), 0)
     assert side.result.device == "cuda"
     assert side.result.peak is not None
     assert 1 << 20 < side.result.peak < torch.cuda.get_device_properties(0).total_memory
@@ -132,7 +132,7 @@ def test_planted_harm_is_caught_on_the_device(evaluator: TrialEvaluator, tmp_pat
 
 def test_the_scaler_of_fp16_skips_no_step_for_ever(evaluator: TrialEvaluator) -> None:
     """Its first scale may overflow; after a few steps the optimizer has to step."""
-    side = evaluator.runner.timed(of("fp16_autocast"), 0, rounds=4)
+    side = evaluator.runner.time_trial(of("fp16_autocast"), 0, rounds=4)
     assert side.result.refused == []
     assert side.result.error == ""
     assert all(loss == loss for loss in side.losses)  # no NaN
@@ -140,7 +140,7 @@ def test_the_scaler_of_fp16_skips_no_step_for_ever(evaluator: TrialEvaluator) ->
 
 
 def test_expandable_segments_from_the_start_of_a_process(evaluator: TrialEvaluator) -> None:
-    side = evaluator.runner.timed(of("expandable_segments"), 0)
+    side = evaluator.runner.time_trial(of("expandable_segments"), 0)
     assert side.result.refused == []
     assert side.result.left == []
     assert side.seconds

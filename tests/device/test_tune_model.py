@@ -103,7 +103,7 @@ ONE_BUFFER = (
 )
 def test_planted_harm_is_refused_on_the_device(harm: str, check: str, evaluator: ModelEvaluator) -> None:
     recipe = Recipe((Change("inference_mode", {"harm": harm}),))
-    tuned = evaluator.folders.written(recipe) / "tuned.py"
+    tuned = evaluator.folders.ensure(recipe) / "tuned.py"
     text = tuned.read_text()
     assert text.count(RIGHT) == 1
     tuned.write_text(text.replace(RIGHT, harm))

@@ -99,7 +99,7 @@ def test_two_runs_at_once_are_two_files(tmp_path: Path, home: Path) -> None:
     both = [subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL) for _ in range(2)]
     for process in both:
         assert process.wait(timeout=60) in (0, 3)
-    runs = [files.read(path) for path in files.stored(home)]
+    runs = [files.read(path) for path in files.list_files(home)]
     assert len({run.id for run in runs}) == 2
     assert {run.status for run in runs} == {"complete"}
 

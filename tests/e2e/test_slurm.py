@@ -20,7 +20,7 @@ import pytest
 from laptime.kit.errors import UsageError
 from laptime.launch.fleet import machines
 from laptime.records.run import Run
-from laptime.store.files import read, stored
+from laptime.store.files import list_files, read
 from laptime.suites.loading import load
 from laptime.verbs import suite
 
@@ -153,7 +153,7 @@ def test_a_node_that_is_killed_loses_no_case(
     assert [case.axes["benchmark"] for case in run.cases if case.status == "ok"] == [
         f"b{n}" for n in range(1, 7)
     ]
-    names = [read(path).name for path in stored()]
+    names = [read(path).name for path in list_files()]
     assert sorted(names) == [f"six:b{number}" for number in range(1, 7)], "every case once"
     assert not on_node("n1"), "no program is left"
     assert not on_node("n3")

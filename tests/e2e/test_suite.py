@@ -54,7 +54,7 @@ def written(cwd: Path, text: str, *, fast: str = "", slow: str = "") -> str:
 
 def stored(cwd: Path) -> dict[str, str]:
     """Ids of the newest stored runs by name."""
-    return {files.read(path).name: path.stem for path in reversed(files.stored(cwd / ".laptime"))}
+    return {files.read(path).name: path.stem for path in reversed(files.list_files(cwd / ".laptime"))}
 
 
 def test_a_suite_is_run_stored_and_shown(tmp_path: Path) -> None:

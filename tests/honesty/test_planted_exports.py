@@ -13,7 +13,7 @@ import msgspec
 from fixtures import exports, runs
 from fixtures.exports import Export
 from laptime.measure.checks.agreement import check
-from laptime.measure.recorded_calls import RecordedCalls, compared, record
+from laptime.measure.recorded_calls import RecordedCalls, compare, record
 from laptime.records.check import Check, trust
 
 pytestmark = pytest.mark.torch
@@ -24,7 +24,7 @@ def answer(export: Export, folder: Path, batch: int) -> Check:
     """What the check says of an export, recorded and compared as a worker does."""
     calls = record(export.original, export.inputs, [batch, 1 if batch > 1 else 2])
     calls.save(folder / "calls.npz")
-    found = compared(
+    found = compare(
         export.exported, RecordedCalls.load(folder / "calls.npz"), against="the original", dtype="float32"
     )
     details = {"outputs": {"against_torch": msgspec.to_builtins(found)}}

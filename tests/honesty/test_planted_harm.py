@@ -246,11 +246,11 @@ def test_samples_are_compared_as_the_model_gets_them(
     pytest.importorskip("torchvision")
     from laptime.tuning.catalogue._inserted.normalize_bytes import NormalizeBytes
 
-    original = NormalizeBytes.normalized
+    original = NormalizeBytes.normalize
     if is_harmed:
         monkeypatch.setattr(
             NormalizeBytes,
-            "normalized",
+            "normalize",
             lambda self, tensor: original(self, tensor) + 0.5 * (tensor.dim() > 1),
         )
     change = {"name": "uint8_transfer", "options": {"mean": [0.5] * 3, "std": [0.25] * 3}}

@@ -21,7 +21,7 @@ from laptime.kit import registry
 from laptime.kit.errors import UsageError
 from laptime.records.run import Run
 from laptime.store import files, index, lookup
-from laptime.store.encoding import encode, spelled
+from laptime.store.encoding import encode, spell_out
 from laptime.store.schema import read_run
 from laptime.verbs.compare import compare_runs
 from laptime.verbs.history import history, recent
@@ -95,7 +95,7 @@ def test_no_other_run_is_lost_and_the_damaged_one_is_named(
 ) -> None:
     path = home / "runs/2099-12" / f"{BAD.id}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(spelled(changed(DOCUMENT, place, new, every))))
+    path.write_text(json.dumps(spell_out(changed(DOCUMENT, place, new, every))))
     listed, total = index.listing(home)
     assert (total, [line.name for line in listed[1:]]) == (3, ["good2", "good1"])
     assert listed[0].name == "bad" or listed[0].fault
@@ -133,7 +133,7 @@ def test_a_damaged_run_of_any_verb_is_shown_or_refused_in_words(name: str, data:
     old = found(document, place)
     alike = [old[:1], old[:-1], old * 2, old[::-1]] if isinstance(old, list) else []
     new = data.draw(st.sampled_from([*HOSTILE, *alike]))
-    text = json.dumps(spelled(changed(document, place, new, data.draw(st.booleans()))))
+    text = json.dumps(spell_out(changed(document, place, new, data.draw(st.booleans()))))
     shown_or_refused(text.encode(), good)
 
 
@@ -144,7 +144,7 @@ def test_a_load_whose_columns_do_not_fit_is_damaged(column: str, new: list[float
     rows = document["cases"][0]["requests"]
     rows[column] = [*rows[column][:-1], *new] if len(new) == 1 and column != "number" else new
     with pytest.raises(UsageError, match="damaged"):
-        read_run(json.dumps(spelled(document)).encode(), Path("x.json"))
+        read_run(json.dumps(spell_out(document)).encode(), Path("x.json"))
 
 
 def found(value: Any, place: Place) -> Any:

@@ -84,7 +84,7 @@ def test_every_window_knows_how_much_of_it_is_covered(
 
 @given(PAIRS, st.lists(INSTANT, max_size=6))
 def test_time_covered_before_an_instant_counts_up(pairs: list[tuple[int, int]], at: list[int]) -> None:
-    found = intervals.covered(ranges(pairs), np.array(at, np.int64))
+    found = intervals.cover_before(ranges(pairs), np.array(at, np.int64))
     assert found.tolist() == [sum(instant < limit for instant in model(pairs)) for limit in at]
 
 

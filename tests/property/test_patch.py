@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from laptime.tuning.loop_profile import Site
 from laptime.tuning.optimization import CannotEdit, Change
-from laptime.tuning.patch.diff import hunks, lines, patched, relabel, unified
+from laptime.tuning.patch.diff import diff_file, hunks, lines, patch_copies, relabel
 from laptime.tuning.patch.sources import Sources, hunks_of
 
 SLOW = settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -138,7 +138,7 @@ def test_edits_leave_python_and_other_lines_alone_and_twice_is_once(text: str, c
             assert file.text == text
             return
         check_lines(text, file.text, sources)
-        (written,) = patched(diff, {path: file.text}, sources.root, Path(folder) / "into").values()
+        (written,) = patch_copies(diff, {path: file.text}, sources.root, Path(folder) / "into").values()
         assert Path(written).read_bytes() == file.text.encode()
 
 
@@ -171,10 +171,10 @@ def test_a_diff_of_any_two_texts_gives_the_second(
     assert len(labels) == len(lines(new))
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "a.py").write_bytes(old.encode())
-        diff = unified(old, new, "a.py", hunks(old, new, labels))
+        diff = diff_file(old, new, "a.py", hunks(old, new, labels))
         if old == new:
             assert diff == ""
         else:
             texts = {Path(folder) / "a.py": new}
-            (written,) = patched(diff, texts, Path(folder), Path(folder) / "into").values()
+            (written,) = patch_copies(diff, texts, Path(folder), Path(folder) / "into").values()
             assert Path(written).read_bytes() == new.encode()

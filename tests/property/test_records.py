@@ -107,7 +107,7 @@ def test_splitting_a_measured_event_in_two_gives_the_same_run(series: Series, da
 @given(all_series(), all_series(), all_series())
 def test_joining_series_is_associative(a: Series, b: Series, c: Series) -> None:
     b, c = (msgspec.structs.replace(s, metric=a.metric, regime=a.regime) for s in (b, c))
-    left, right = a.extended(b).extended(c), a.extended(b.extended(c))
+    left, right = a.extend(b).extend(c), a.extend(b.extend(c))
     assert left.samples == right.samples == a.samples + b.samples + c.samples
     # An explicit column of neutral values and a missing one mean the same.
     for name, neutral in (("process", 0), ("label", 0), ("calls", 1), ("round", 0)):
@@ -117,7 +117,7 @@ def test_joining_series_is_associative(a: Series, b: Series, c: Series) -> None:
 
 @given(all_series(), all_series())
 def test_every_column_is_empty_or_as_long_as_the_samples(a: Series, b: Series) -> None:
-    joined = a.extended(msgspec.structs.replace(b, metric=a.metric, regime=a.regime))
+    joined = a.extend(msgspec.structs.replace(b, metric=a.metric, regime=a.regime))
     for column in (joined.at, joined.process, joined.label, joined.calls, joined.round):
         assert len(column) in (0, len(joined.samples))
 

@@ -96,7 +96,7 @@ def test_row_n_comes_back_as_row_n_from_pipe_journal_and_store(rows: list[Answer
 @given(rows=tables(), more=tables())
 def test_tables_that_are_joined_have_the_rows_of_both(rows: list[Answer], more: list[Answer]) -> None:
     first, second = Requests.of(rows, "paced", BEGAN), Requests.of(more, "paced", BEGAN)
-    assert first.extended(second).rows() == first.rows() + second.rows()
+    assert first.extend(second).rows() == first.rows() + second.rows()
     assert Requests.of(first.rows(), "paced") == first
 
 

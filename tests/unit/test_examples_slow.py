@@ -29,7 +29,7 @@ def losses(script: Path, folder: Path, **options: Any) -> list[float]:
     plan = TrialPlan(folder=str(folder), settle=0, steps=3, rounds=1, seed=0, **options)
     with trials.start([str(script)], python=sys.executable, plan=plan, timeout=300) as running:
         blocks = list(running.blocks())
-        ended = running.finished()
+        ended = running.finish()
     assert blocks, ended.error or running.last_words()
     return blocks[0].losses
 

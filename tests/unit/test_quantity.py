@@ -23,23 +23,23 @@ def quantities(draw: st.DrawFn) -> Quantity:
 @given(quantities(), quantities(), st.floats(1e-3, 1e3))
 def test_the_interval_holds_the_value_whatever_is_done(one: Quantity, other: Quantity, factor: float) -> None:
     for made in (
-        one.scaled(factor),
-        one.scaled(-factor),
-        one.inverted(factor, "1/s"),
-        one.divided(factor),
-        one.divided(other, "1"),
+        one.scale(factor),
+        one.scale(-factor),
+        one.invert(factor, "1/s"),
+        one.divide(factor),
+        one.divide(other, "1"),
         one.at_most(factor),
     ):
         assert made.low is not None
         assert made.high is not None
         assert made.low <= made.value <= made.high
-    assert one.inverted(unit="1/s").unit == "1/s"
-    assert one.scaled(factor).unit == "s"
+    assert one.invert(unit="1/s").unit == "1/s"
+    assert one.scale(factor).unit == "s"
 
 
 @given(quantities(), quantities())
 def test_a_ratio_reaches_from_end_to_end(one: Quantity, other: Quantity) -> None:
-    ratio = one.divided(other, "1")
+    ratio = one.divide(other, "1")
     assert one.low is not None
     assert one.high is not None
     assert other.low is not None
@@ -50,10 +50,10 @@ def test_a_ratio_reaches_from_end_to_end(one: Quantity, other: Quantity) -> None
 
 def test_a_ratio_has_an_interval_only_if_both_have_or_are_exact() -> None:
     known, bare, exact = Quantity(4.0, 3.0, 5.0), Quantity(2.0), Quantity(2.0, exact=True)
-    assert known.divided(bare).interval is None
-    assert bare.divided(known).interval is None
-    assert known.divided(exact).interval == (1.5, 2.5)
-    assert exact.divided(known).interval == (0.4, 2 / 3)
+    assert known.divide(bare).interval is None
+    assert bare.divide(known).interval is None
+    assert known.divide(exact).interval == (1.5, 2.5)
+    assert exact.divide(known).interval == (0.4, 2 / 3)
 
 
 def test_a_value_outside_of_its_interval_cannot_be_written() -> None:
@@ -86,8 +86,8 @@ def test_an_interval_of_another_estimator_is_widened_to_the_value() -> None:
     ],
 )
 def test_the_whole_interval_judges(quantity: Quantity, at_most: Judgement, at_least: Judgement) -> None:
-    assert quantity.judged(5.0) is at_most
-    assert quantity.judged(3.0, at_least=True) is at_least
+    assert quantity.judge(5.0) is at_most
+    assert quantity.judge(3.0, at_least=True) is at_least
 
 
 def test_one_broken_breaks_all() -> None:
@@ -118,7 +118,7 @@ def test_value_and_interval_are_told_with_one_unit_and_as_many_digits_as_are_kno
 
 
 def test_a_factor_that_is_not_a_number_leaves_no_interval() -> None:
-    made = Quantity(2.0, 1.0, 3.0).scaled(math.nan)
+    made = Quantity(2.0, 1.0, 3.0).scale(math.nan)
     assert math.isnan(made.value)
     assert made.interval is None
-    assert Quantity(2.0, 1.0, math.inf).inverted().interval == (0.0, 1.0)
+    assert Quantity(2.0, 1.0, math.inf).invert().interval == (0.0, 1.0)

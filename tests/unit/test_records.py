@@ -54,39 +54,39 @@ def started(*cases: Case) -> Run:
 
 
 def test_samples_are_joined_in_order() -> None:
-    assert series(1.0, 2.0).extended(series(3.0)).samples == [1.0, 2.0, 3.0]
+    assert series(1.0, 2.0).extend(series(3.0)).samples == [1.0, 2.0, 3.0]
 
 
 def test_columns_that_one_side_lacks_are_filled() -> None:
-    joined = series(1.0, 2.0).extended(series(3.0, label=[4], calls=[10], process=[1]))
+    joined = series(1.0, 2.0).extend(series(3.0, label=[4], calls=[10], process=[1]))
     assert (joined.label, joined.calls, joined.process) == ([0, 0, 4], [1, 1, 10], [0, 0, 1])
-    joined = series(1.0, label=[4], calls=[10], process=[1]).extended(series(2.0, 3.0))
+    joined = series(1.0, label=[4], calls=[10], process=[1]).extend(series(2.0, 3.0))
     assert (joined.label, joined.calls, joined.process) == ([4, 0, 0], [10, 1, 1], [1, 0, 0])
 
 
 def test_columns_that_both_sides_lack_stay_empty() -> None:
-    joined = series(1.0).extended(series(2.0))
+    joined = series(1.0).extend(series(2.0))
     assert (joined.at, joined.label, joined.calls, joined.process) == ([], [], [], [])
 
 
 def test_times_are_kept_only_when_all_are_known() -> None:
     known = Series(metric=LATENCY, samples=[1.0], at=[0.5])
-    assert known.extended(known).at == [0.5, 0.5]
-    assert known.extended(Series(metric=LATENCY, samples=[2.0])).at == []
-    assert Series(metric=LATENCY, samples=[]).extended(known).at == [0.5]
+    assert known.extend(known).at == [0.5, 0.5]
+    assert known.extend(Series(metric=LATENCY, samples=[2.0])).at == []
+    assert Series(metric=LATENCY, samples=[]).extend(known).at == [0.5]
 
 
 def test_samples_of_another_regime_or_unit_are_not_joined() -> None:
     with pytest.raises(ValueError, match="not part"):
-        series(1.0).extended(series(1.0, regime="saturated"))
+        series(1.0).extend(series(1.0, regime="saturated"))
     watts = Series(metric=Metric(tag="latency", unit="W", title="?"), samples=[1.0], regime="isolated")
     with pytest.raises(ValueError, match="not part"):
-        series(1.0).extended(watts)
+        series(1.0).extend(watts)
 
 
 def test_joining_changes_neither_side() -> None:
     first, second = series(1.0), series(2.0)
-    first.extended(second)
+    first.extend(second)
     assert (first.samples, second.samples) == ([1.0], [2.0])
 
 

@@ -42,7 +42,7 @@ class Peak(NamedTuple):
     why_not: str = ""  # the reason in words; "" when it may be quoted
 
 
-def measured_peak(case: Case, constants: Constants = TODAY) -> Peak | None:
+def estimate_peak(case: Case, constants: Constants = TODAY) -> Peak | None:
     """The peak of this case's device beside its samples; None if none was measured."""
     series = case.find(TAG)
     if series is None or not series.samples:
@@ -71,22 +71,22 @@ def token_rate(case: Case, rate: Stat | None) -> list[Stat]:
     llm = case.details.known_model.llm
     if llm is None or rate is None or rate.value is None:
         return []
-    stats = [rate.scaled("tokens/rate", f"{llm.phase} tokens", llm.tokens, unit="1/s")]
+    stats = [rate.scale("tokens/rate", f"{llm.phase} tokens", llm.tokens, unit="1/s")]
     if llm.weight_bytes is None:
         return stats
     per_sequence = llm.cache_bytes * (1 + 1 / llm.context)
     per_token = llm.weight_bytes / case.batch + per_sequence
     note = f"at least: {llm.weight_bytes:,} B of weights, {llm.cache_bytes:,} B of cache a sequence"
-    moved = rate.scaled("bytes/rate", "memory read while decoding", per_token, unit="B/s")
+    moved = rate.scale("bytes/rate", "memory read while decoding", per_token, unit="B/s")
     counted = Quantity(per_token, unit="B", exact=True)
     stats += [Stat("bytes/token", "bytes moved per token", "B", counted, note=note), moved]
     if llm.bandwidth:
         share = per_token / llm.bandwidth
-        stats.append(rate.scaled("bytes/share", "of measured copy bandwidth", share, unit="ratio"))
+        stats.append(rate.scale("bytes/share", "of measured copy bandwidth", share, unit="ratio"))
     return stats
 
 
-def achieved(case: Case, flops: Stat | None, rate: Stat | None, constants: Constants = TODAY) -> list[Stat]:
+def list_rates(case: Case, flops: Stat | None, rate: Stat | None, constants: Constants = TODAY) -> list[Stat]:
     """Achieved FLOP/s: counted FLOPs of one call over its time; per core or vCPU; its share of the peak.
 
     Of an incomplete count the rates are lower bounds, and there is no share.
@@ -95,26 +95,26 @@ def achieved(case: Case, flops: Stat | None, rate: Stat | None, constants: Const
     if flops is None or not flops.value or rate is None or not rate.value:
         return []
     per_item = flops.value / case.batch
-    derived = [rate.scaled("flops/achieved", "achieved FLOP/s", per_item, unit="FLOP/s")]
+    derived = [rate.scale("flops/achieved", "achieved FLOP/s", per_item, unit="FLOP/s")]
     if case.axes.get("device") == "cpu":
         # Where the hypervisor hides which CPUs share a core, there is no number of cores.
         if cores := case.details.physical_cores:
             title = "FLOP/s per physical core"
-            derived.append(rate.scaled("flops/per_core", title, per_item / cores, unit="FLOP/s"))
+            derived.append(rate.scale("flops/per_core", title, per_item / cores, unit="FLOP/s"))
         elif vcpus := case.details.usable_cpus:
-            derived.append(rate.scaled("flops/per_vcpu", "FLOP/s per vCPU", per_item / vcpus, unit="FLOP/s"))
+            derived.append(rate.scale("flops/per_vcpu", "FLOP/s per vCPU", per_item / vcpus, unit="FLOP/s"))
     if flops.at_least:
         return [structs.replace(stat, at_least=True, note=flops.note) for stat in derived]
-    peak = measured_peak(case, constants)
+    peak = estimate_peak(case, constants)
     return derived if peak is None else [*derived, _share(case, derived[0], peak)]
 
 
 def _share(case: Case, rate: Stat, peak: Peak) -> Stat:
     """Achieved FLOP/s over the measured peak, with both intervals; no value if it would mislead."""
-    share = rate.scaled("flops/share_of_peak", "share of peak", 1.0, unit="ratio")
+    share = rate.scale("flops/share_of_peak", "share of peak", 1.0, unit="ratio")
     if peak.quantity is None or rate.quantity is None:
         return share.without(peak.why_not)
-    of_peak = rate.quantity.divided(peak.quantity, "ratio")
+    of_peak = rate.quantity.divide(peak.quantity, "ratio")
     if of_peak.value > 1:
         return share.without(f"the counted work is done at {of_peak.value:.2f}x the measured peak")
     source = case.details.peak.source if case.details.peak else ""

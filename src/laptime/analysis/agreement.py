@@ -1,6 +1,6 @@
 """Do two implementations of one model compute the same? Errors of each output tensor, and a word for them.
 
-`measured` looks at outputs of both for the same inputs, several of them; `judged` holds the errors against
+`measure` looks at outputs of both for the same inputs, several of them; `judge` holds the errors against
 what the precision explains. Both are pure: a stored measurement can be judged again.
 
     rms       root mean square of the error over that of the reference's output; of the worst call
@@ -84,7 +84,7 @@ class Judgement(NamedTuple):
     share: float = 0.0  # of what is allowed that the largest error takes
 
 
-def measured(
+def measure(
     calls: Sequence[Call], *, against: str, dtype: str = "float32", rounding: Sequence[float] = ()
 ) -> Agreement:
     """The errors of every output tensor over these calls; NaN at the same places counts as equal.
@@ -109,7 +109,7 @@ def measured(
     return Agreement(**about, outputs=errors, reason="" if errors else "the outputs are empty")
 
 
-def judged(agreement: Agreement, dtype: str) -> Judgement:
+def judge(agreement: Agreement, dtype: str) -> Judgement:
     """Judge the errors of an implementation in this precision, the coarser of both sides' counts.
 
     `same`: no more than its rounding explains. `close`: than that of the next coarser precision. `different`:
@@ -200,7 +200,7 @@ def _error(at: int, column: Column, rounding: float, others: Sequence[Column] = 
         # By call, where whole numbers may be others: they are places of values that tie within what both err.
         ties = [np.zeros(one.size, bool) for one, _, _ in column]
         for other in others:
-            found = [each for each in map(_tied, column, other) if each is not None]
+            found = [each for each in map(_find_ties, column, other) if each is not None]
             if len(found) == len(column):
                 ties = [seen | each.ravel() for seen, each in zip(ties, found, strict=True)]
         wrong = [(apart[n] > 0) & ~ties[place] for n, place in enumerate(places)]
@@ -232,7 +232,7 @@ def _error(at: int, column: Column, rounding: float, others: Sequence[Column] = 
     )
 
 
-def _tied(labels: tuple[Array, Array, int], values: tuple[Array, Array, int]) -> Array | None:
+def _find_ties(labels: tuple[Array, Array, int], values: tuple[Array, Array, int]) -> Array | None:
     """None if the labels are no places of these values: of the largest, of all in falling order."""
     (ours, theirs, _), (mine, reference, _) = labels, values
     if reference.dtype.kind != "f" or mine.shape != reference.shape or not reference.size:

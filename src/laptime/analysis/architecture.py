@@ -60,7 +60,7 @@ def same_models(cases: list[Case]) -> list[Finding]:
     findings = []
     for group in groups.values():
         told = [(members[0], size) for members in group.values() if (size := _size(members))]
-        findings += [_compared(case, size, *told[0]) for case, size in told[1:]]
+        findings += [_compare(case, size, *told[0]) for case, size in told[1:]]
     return findings
 
 
@@ -90,7 +90,7 @@ def _size(cases: list[Case]) -> Size | None:
     return None
 
 
-def _compared(case: Case, size: Size, reference: Case, theirs: Size) -> Finding:
+def _compare(case: Case, size: Size, reference: Case, theirs: Size) -> Finding:
     who, other = (f"{each.target} in {backend_of(each)}" for each in (case, reference))
     parameters, alike = _parameters(size, theirs)
     work, worked = _work(size, theirs)

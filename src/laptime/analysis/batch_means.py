@@ -77,7 +77,7 @@ def quantile_interval(values: Floats, q: float, level: float = LEVEL) -> tuple[f
     if not len(values):
         return None
     known = worth(values, q)
-    if q > 0.5 and known < needed(q, known / len(values), level):
+    if q > 0.5 and known < find_needed(q, known / len(values), level):
         return None
     ends = quantiles.interval(values, q, effective=known, level=level)
     return ends and upwards(
@@ -85,7 +85,7 @@ def quantile_interval(values: Floats, q: float, level: float = LEVEL) -> tuple[f
     )
 
 
-def needed(q: float, alone: float, level: float = LEVEL) -> int:
+def find_needed(q: float, alone: float, level: float = LEVEL) -> int:
     """Independent values that tell the q-quantile: twice as many of values that mostly repeat each other,
     since the levels that seem to have just enough are those that saw too few busy spells.
     alone: share of the values that are worth as independent ones."""

@@ -35,7 +35,7 @@ from laptime.records.run import Run
 TOLERANCE = 0.05  # share by which a case may be slower than its baseline unless somebody says otherwise
 
 
-def named(case: Case, name: str) -> Stat | None:
+def find_stat(case: Case, name: str) -> Stat | None:
     """The statistic of a case that a limit names: latency, throughput, or a tag."""
     whole = {"latency": headline, "throughput": main_throughput}
     return whole[name](case) if name in whole else summarize(case).get(name)
@@ -54,7 +54,7 @@ def judge(case: Case, stat: Stat, kind: Literal["max", "min"], limit: str | floa
     why = doubt(case, stat)
     word = UNDECIDED
     if stat.quantity is not None and not why:
-        word = stat.quantity.judged(limit, at_least=kind == "min")
+        word = stat.quantity.judge(limit, at_least=kind == "min")
     if stat.at_least and word is (KEPT if kind == "max" else BROKEN):
         word, why = UNDECIDED, stat.note
     value = estimate(stat.text, stat.interval_text)
@@ -94,8 +94,8 @@ def regression(comparison: Comparison, tolerance: str | float = TOLERANCE, *, of
     stricter level.
     """
     limit = 1 + (share(tolerance) if isinstance(tolerance, str) else tolerance)
-    ratio = Quantity.of(comparison.speedup, comparison.ci95, comparison.pairs).inverted()
-    word, why = ratio.judged(limit), ""
+    ratio = Quantity.of(comparison.speedup, comparison.ci95, comparison.pairs).invert()
+    word, why = ratio.judge(limit), ""
     if word is BROKEN and comparison.word != "slower":
         # The interval alone would have decided; the comparison says why it may not.
         word, why = UNDECIDED, comparison.sentence.partition("; ")[2]
@@ -111,11 +111,11 @@ def regression(comparison: Comparison, tolerance: str | float = TOLERANCE, *, of
         ci95=ratio.interval,
         sentence=f"{ratio_text} [{low:.3f}, {high:.3f}], allowed is {limit:.3f}"
         + (f"; {why}" if why else ""),
-        next=_decided_by(comparison) if word == "undecided" and not of else "",
+        next=_suggest(comparison) if word == "undecided" and not of else "",
     )
 
 
-def _decided_by(comparison: Comparison) -> str:
+def _suggest(comparison: Comparison) -> str:
     if comparison.pairs:
         return "measure again with --budget 2m, or on a quieter machine"
     target = re.split(r"/(?=\w+=)", comparison.candidate, maxsplit=1)[0]
@@ -148,9 +148,9 @@ def metric_change(
     baseline: Case, candidate: Case, name: str, tolerance: str | float, between: Spread
 ) -> Verdict:
     """Whether a metric of the candidate is worse than the baseline's by no more than the tolerance.
-    name: as `budgets.named` takes it; the candidate has it, and it is known which direction is better.
+    name: as `budgets.find_stat` takes it; the candidate has it, and it is known which direction is better.
     between: how far two runs of one program lie apart; none of it if both sides are of one run."""
-    now, before = named(candidate, name), named(baseline, name)
+    now, before = find_stat(candidate, name), find_stat(baseline, name)
     assert now is not None, name
     theirs = _why_not(baseline, before) if before else ""
     why = _why_not(candidate, now) or ("the baseline has no such number" if before is None else "")

@@ -74,12 +74,12 @@ def changes(
     firsts = {at: _best(logs[at], level / len(long_enough)) for at in long_enough}
     levels = dict(zip(long_enough, holm([p for _, p in firsts.values()], level), strict=True))
     return [
-        _described(history, _searched(history, firsts[at], levels[at]), margin) if levels.get(at) else []
+        _describe(history, _search(history, firsts[at], levels[at]), margin) if levels.get(at) else []
         for at, history in enumerate(logs)
     ]
 
 
-def _searched(logs: Floats, first: tuple[int, float], level: float) -> dict[int, float]:
+def _search(logs: Floats, first: tuple[int, float], level: float) -> dict[int, float]:
     """The p-value of every split that is significant, each part searched in turn."""
     p_values = {first[0]: first[1]}
     parts = [(0, first[0]), (first[0], len(logs))]
@@ -174,7 +174,7 @@ def _contrasts(rows: Floats, splits: Splits, room: Floats | None = None) -> Floa
     """Contrast of every split, shape (rows, splits); computed in `room`, shape (2, splits, rows)."""
     start, at, end = splits
     sums = np.zeros((rows.shape[1] + 1, len(rows)))
-    np.cumsum(_tamed(rows).T, axis=0, out=sums[1:])
+    np.cumsum(_tame(rows).T, axis=0, out=sums[1:])
     left, whole = (at - start)[:, None], (end - start)[:, None]
     off: Floats
     off, other = np.empty((2, len(at), len(rows))) if room is None else room
@@ -190,7 +190,7 @@ def _contrasts(rows: Floats, splits: Splits, room: Floats | None = None) -> Floa
     return off.T
 
 
-def _tamed(rows: Floats) -> Floats:
+def _tame(rows: Floats) -> Floats:
     """Rows in which single wild values are cut to 4 scaled MADs off the running median of 7."""
     half = _WINDOW // 2
     padded = np.pad(rows, ((0, 0), (half, half)), mode="reflect")
@@ -206,9 +206,9 @@ def _tamed(rows: Floats) -> Floats:
     return centred
 
 
-def _described(logs: Floats, p_values: dict[int, float], margin: float) -> list[ChangePoint]:
+def _describe(logs: Floats, p_values: dict[int, float], margin: float) -> list[ChangePoint]:
     """The changes with their sizes; those below the margin are taken out, the smallest first."""
-    tamed = _tamed(logs[None, :])[0]
+    tamed = _tame(logs[None, :])[0]
     at = sorted(p_values)
     while True:
         edges = [0, *at, len(logs)]

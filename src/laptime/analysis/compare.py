@@ -115,10 +115,10 @@ def compare(
     if measured is None:
         return None
     measured = replace(measured, mean=measured.mean - math.log(candidate.items / baseline.items))
-    return described(baseline, candidate, regime, measured, margin)
+    return describe(baseline, candidate, regime, measured, margin)
 
 
-def described(
+def describe(
     baseline: Case, candidate: Case, regime: str, measured: Effect, margin: float = MARGIN
 ) -> Comparison:
     """The comparison of two cases with this effect."""

@@ -94,7 +94,7 @@ def slowdown(case: Case, series: Series) -> Floats:
     return np.asarray(ruler.samples, dtype=float) / reference
 
 
-def lost_time(case: Case, series: Series) -> Floats:
+def find_lost(case: Case, series: Series) -> Floats:
     """Seconds of each sample that it would have been spared at most, shape (n,).
 
     What was waited, stolen or throttled adds to a sample; no more than its CPU time, spread over all CPUs,
@@ -114,23 +114,23 @@ def lost_time(case: Case, series: Series) -> Floats:
     return np.asarray(away + (seconds - away) * (1 - 1 / np.maximum(1, slowdown(case, series))))
 
 
-def unexplained(case: Case, series: Series) -> float:
+def find_unexplained(case: Case, series: Series) -> float:
     """Share by which the mean would be longer with the disturbed samples, less all time that they lost.
 
     Long calls, and those of many threads, are hit more often than short ones. Where the excluded samples stay
     longer than the others even without what they lost, leaving them out has picked the short ones."""
     evidence, seconds = select(series), np.asarray(series.samples, dtype=float)
     calls = np.asarray(series.calls or [1] * len(seconds))
-    whole = np.average((seconds - lost_time(case, series))[evidence.settled], weights=calls[evidence.settled])
+    whole = np.average((seconds - find_lost(case, series))[evidence.settled], weights=calls[evidence.settled])
     kept = np.average(evidence.values, weights=calls[evidence.positions])
     return float(whole / kept) - 1
 
 
-def lost_share(case: Case, series: Series, evidence: Evidence) -> float:
+def find_lost_share(case: Case, series: Series, evidence: Evidence) -> float:
     """Share of its time that the usual disturbed sample of a statistic lost; 0 if none had to be used."""
     label = np.asarray(series.label or [0] * len(series.samples), dtype=int)[evidence.positions]
     hit = (label & int(DISTURBED)) != 0
     if not hit.any():
         return 0.0
-    share = lost_time(case, series)[evidence.positions] / evidence.values
+    share = find_lost(case, series)[evidence.positions] / evidence.values
     return median(share[hit])

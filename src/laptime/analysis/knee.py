@@ -100,7 +100,7 @@ def knee(levels: Sequence[LevelStats]) -> LoadKnee | None:
     return LoadKnee(loads[near[0] - 1] if near[0] else None, higher)
 
 
-def kept_until(levels: Sequence[LevelStats]) -> LoadKnee | None:
+def find_load_knee(levels: Sequence[LevelStats]) -> LoadKnee | None:
     """The highest level that certainly kept its promises; the lowest above it that certainly broke them."""
     kept = max((load_of(each) for each in levels if each.facts.kept == "kept"), default=None)
     broken = [load_of(each) for each in levels if each.facts.kept == "broken"]

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from laptime.analysis.batch_means import mean_interval, needed, quantile_interval, upwards, worth
+from laptime.analysis.batch_means import find_needed, mean_interval, quantile_interval, upwards, worth
 from laptime.analysis.open_loop import Balance, balance
 from laptime.analysis.quantiles import LEVEL, Floats, effective_size_of_mean
 from laptime.analysis.stat import Stat
@@ -119,7 +119,7 @@ def level_stats(case: Case, level: float = LEVEL) -> LevelStats | None:
             name: stat.without("all are due at once, so that each waits for those before it")
             for name, stat in stats.items()
         }
-    answered = _answered(requests, facts, weighed)
+    answered = _rate_answers(requests, facts, weighed)
     made = tokens(requests, facts, start, answered.value or 0.0)  # a TTFT at once is the place in the queue
     return LevelStats(
         facts=facts,
@@ -172,7 +172,7 @@ def _after_the_first(output: Floats, chunks: Floats) -> Floats:
     return np.where((output > 1) & (chunks != 1), output - held, np.nan)
 
 
-def _answered(requests: Rows, facts: Level, weighed: Balance) -> Stat:
+def _rate_answers(requests: Rows, facts: Level, weighed: Balance) -> Stat:
     """Whole answers per second: of a rate those to the requests of its window, however late they came; of a
     queue that grows what left it while it was there; of users what they get for as long as they send."""
     whole = np.isfinite(requests.latency)
@@ -243,7 +243,7 @@ def _of_bridge(ends: Floats) -> tuple[float, float] | None:
 def _lacking(name: str, values: Floats, q: float, level: float = LEVEL) -> str:
     """Say why a quantile is not shown, and how much longer a level must be to show it."""
     have = max(1, math.floor(worth(values, q)))
-    need = needed(q, have / len(values), level)
+    need = find_needed(q, have / len(values), level)
     note = f"{name} needs {need} independent requests, these are worth {have}"
     return f"{note}: about {max(2, math.ceil(1.5 * need / have))} times as long a level shows it"
 
@@ -260,14 +260,14 @@ def tokens(rows: Rows, facts: Level, steady: int, answered: float) -> Tokens | N
     counts. answered: answers per second."""
     if facts.asked is None or np.isnan(rows.ttft).all():
         return None
-    prompt, output = _known(rows.prompt), _known(rows.output)
+    prompt, output = _drop_nan(rows.prompt), _drop_nan(rows.output)
     counted = bool(len(output)) and not facts.uncounted
     turns, first = rows.turns[steady:], rows.ttft[steady:]
     several = range(1, facts.turns + 1) if facts.turns > 1 else ()
-    made = [_quantiles(_known(first[turns == turn]), TTFT) for turn in several]
+    made = [_quantiles(_drop_nan(first[turns == turn]), TTFT) for turn in several]
     return Tokens(
-        ttft=_quantiles(_known(rows.ttft[steady:]), TTFT),
-        tpot=_quantiles(_known(rows.tpot[steady:]), TPOT),
+        ttft=_quantiles(_drop_nan(rows.ttft[steady:]), TTFT),
+        tpot=_quantiles(_drop_nan(rows.tpot[steady:]), TPOT),
         gap=_quantiles(rows.gaps, GAP),
         exact=counted and facts.chunks == int(output.sum()),
         sent=float(prompt.mean()) * answered if counted else None,
@@ -280,7 +280,7 @@ def tokens(rows: Rows, facts: Level, steady: int, answered: float) -> Tokens | N
     )
 
 
-def _known(values: Floats) -> Floats:
+def _drop_nan(values: Floats) -> Floats:
     known: Floats = values[~np.isnan(values)]
     return known
 

@@ -90,7 +90,7 @@ def _each_input(inputs: Tensors, outputs: Tensors) -> tuple[int, int]:
     return _bytes(inputs, outputs), prod(inputs[0].shape)
 
 
-def _moved(inputs: Tensors, outputs: Tensors) -> tuple[int, int]:
+def _move(inputs: Tensors, outputs: Tensors) -> tuple[int, int]:
     """Return the bytes written, and as many read: a slice does not read all of its input."""
     written = _bytes((), outputs)
     return written + min(written, _bytes(inputs, ())), 0
@@ -121,14 +121,14 @@ _NAMES: dict[tuple[OperatorClass, Count | None], str] = {
     " QLinearGlobalAveragePool QLinearAveragePool ReduceMean ReduceSum ReduceMax ReduceMin ReduceProd"
     " ReduceL2 ReduceSumSquare ReduceLogSumExp QLinearReduceMean ArgMax ArgMin TopK CumSum Pooling"
     " AdaptivePooling Reduce",
-    ("embedding", _moved): "Gather GatherElements GatherND GatherNd",
+    ("embedding", _move): "Gather GatherElements GatherND GatherNd",
     ("embedding", None): "ScatterND ScatterElements EmbedLayerNormalization EmbeddingBag ScatterUpdate",
-    ("copy", _moved): "Reorder ReorderInput ReorderOutput Transpose Concat Split Slice StridedSlice Pad"
+    ("copy", _move): "Reorder ReorderInput ReorderOutput Transpose Concat Split Slice StridedSlice Pad"
     " Expand Tile Cast Convert QuantizeLinear DequantizeLinear Concatenation QLinearConcat DepthToSpace"
     " SpaceToDepth Broadcast Roll ShuffleChannels",
     ("copy", None): "Reshape Flatten Squeeze Unsqueeze Identity DynamicQuantizeLinear MemoryInput",
     ("other", _each_output): "Resize Upsample Interpolate",
-    ("fused", _moved): "Subgraph",
+    ("fused", _move): "Subgraph",
 }
 _NODES = {name: row for row, names in _NAMES.items() for name in names.split()}
 """Class and formula by name; without a formula the shapes do not tell the work. A subgraph of OpenVINO is

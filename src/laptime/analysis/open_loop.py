@@ -52,8 +52,8 @@ def open_loop(case: Case) -> OpenLoop | None:
     around = mean_interval(service)
     if mean <= 0 or period <= 0:
         return None
-    capacity = Quantity.of(mean, around, len(service), "s").inverted(unit="1/s")
-    return OpenLoop(1 / period, capacity, capacity.judged(1 / period, at_least=True))
+    capacity = Quantity.of(mean, around, len(service), "s").invert(unit="1/s")
+    return OpenLoop(1 / period, capacity, capacity.judge(1 / period, at_least=True))
 
 
 # Requests of a level, whose service times are unknown.

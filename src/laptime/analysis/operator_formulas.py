@@ -36,7 +36,7 @@ def _bytes(*tensors: Tensor) -> int:
     return sum(each.bytes for each in tensors)
 
 
-def _made(shape: Shape, like: Tensor) -> int:
+def _write(shape: Shape, like: Tensor) -> int:
     """Bytes of a result in the type of an input."""
     return prod(shape) * like.size
 
@@ -54,15 +54,15 @@ def matmul(tensors: Sequence[Tensor], output: Shape | None) -> tuple[int, int]:
         shape = whole[:-1] if len(b) < 2 else [*whole[:-2], whole[-1]]
         if not whole or len(vector) != 1:
             raise ValueError("no product of these")
-        return products.matrix_vector(whole), _bytes(left, right) + _made(shape, left)
+        return products.matrix_vector(whole), _bytes(left, right) + _write(shape, left)
     if a[-1] != b[-2]:
         raise ValueError("inner sizes differ")
     batch = _broadcast(a[:-2], b[:-2])
     flop = products.matrix_product([*batch, *a[-2:]], b)
-    return flop, _bytes(left, right) + _made([*batch, a[-2], b[-1]], left)
+    return flop, _bytes(left, right) + _write([*batch, a[-2], b[-1]], left)
 
 
-def added(tensors: Sequence[Tensor], output: Shape | None) -> tuple[int, int]:
+def add_matmul(tensors: Sequence[Tensor], output: Shape | None) -> tuple[int, int]:
     """A product that is added to the first input."""
     flop, moved = matmul(tensors[1:], output)
     return flop, moved + tensors[0].bytes
@@ -74,17 +74,17 @@ def linear(tensors: Sequence[Tensor], output: Shape | None) -> tuple[int, int]:
         raise ValueError("inner sizes differ")
     shape = [*inputs.shape[:-1], *weight.shape[:-1]]
     flop = 2 * prod(shape) * weight.shape[-1]
-    return flop, _bytes(inputs, weight, *bias) + _made(shape, inputs)
+    return flop, _bytes(inputs, weight, *bias) + _write(shape, inputs)
 
 
 def convolution(tensors: Sequence[Tensor], output: Shape | None) -> tuple[int, int] | None:
     inputs, weight, *bias = tensors
     if output is None:
         return None
-    return products.convolution(output, weight.shape), _bytes(inputs, weight, *bias) + _made(output, inputs)
+    return products.convolution(output, weight.shape), _bytes(inputs, weight, *bias) + _write(output, inputs)
 
 
-def transposed(tensors: Sequence[Tensor], output: Shape | None) -> tuple[int, int]:
+def conv_transpose(tensors: Sequence[Tensor], output: Shape | None) -> tuple[int, int]:
     """The output, whose size the inputs do not say, is left out of the bytes."""
     inputs, weight, *bias = tensors
     return products.convolution(inputs.shape, weight.shape), _bytes(inputs, weight, *bias)
@@ -111,7 +111,7 @@ def attention(tensors: Sequence[Tensor], output: Shape | None) -> tuple[int, int
     """(batch, heads, length, size); masks are read, too."""
     query, key, value = (each.shape for each in tensors[:3])
     flop = products.attention(query, key, value)
-    return flop, _bytes(*tensors[:4]) + _made([*query[:-1], value[-1]], tensors[0])
+    return flop, _bytes(*tensors[:4]) + _write([*query[:-1], value[-1]], tensors[0])
 
 
 def attention_backward(tensors: Sequence[Tensor], output: Shape | None) -> tuple[int, int]:
@@ -124,7 +124,7 @@ def attention_backward(tensors: Sequence[Tensor], output: Shape | None) -> tuple
 def recurrent(tensors: Sequence[Tensor], output: Shape | None) -> tuple[int, int]:
     """oneDNN's layer: (T, B, in), (gates x hidden, in), (gates x hidden, hidden)."""
     inputs, w_input, w_hidden = (each.shape for each in tensors[:3])
-    made = _made([*inputs[:-1], w_hidden[-1]], tensors[0])
+    made = _write([*inputs[:-1], w_hidden[-1]], tensors[0])
     return products.recurrent_layer(inputs, w_input, w_hidden), _bytes(*tensors) + made
 
 
@@ -148,7 +148,7 @@ def read(tensors: Sequence[Tensor], output: Shape | None) -> tuple[int, int]:
     return prod(tensors[0].shape), _bytes(*tensors)
 
 
-def pooled_backward(tensors: Sequence[Tensor], output: Shape | None) -> tuple[int, int]:
+def pool_backward(tensors: Sequence[Tensor], output: Shape | None) -> tuple[int, int]:
     """(gradient, input, ..., indices): a gradient in the size of the input; the input is not read."""
     gradient, inputs, *indices = tensors
     return prod(gradient.shape), _bytes(gradient, *indices) + inputs.bytes
@@ -157,13 +157,13 @@ def pooled_backward(tensors: Sequence[Tensor], output: Shape | None) -> tuple[in
 def lookup(tensors: Sequence[Tensor], output: Shape | None) -> tuple[int, int]:
     """(table, indices): the rows that are written; how many different ones are read is not known."""
     table, indices = tensors[:2]
-    return 0, indices.bytes + _made([*indices.shape, table.shape[-1]], table)
+    return 0, indices.bytes + _write([*indices.shape, table.shape[-1]], table)
 
 
-def copied(tensors: Sequence[Tensor], output: Shape | None) -> tuple[int, int]:
+def copy(tensors: Sequence[Tensor], output: Shape | None) -> tuple[int, int]:
     """(to, from)."""
     return 0, _bytes(*tensors[:2])
 
 
-def filled(tensors: Sequence[Tensor], output: Shape | None) -> tuple[int, int]:
+def fill(tensors: Sequence[Tensor], output: Shape | None) -> tuple[int, int]:
     return 0, tensors[0].bytes

@@ -116,14 +116,14 @@ def _tensors(shapes: Sequence[object], types: Sequence[object]) -> Iterator[Tens
 
 _NAMES: dict[tuple[OperatorClass, formulas.Formula | None], str] = {
     ("matmul", formulas.matmul): "mm bmm matmul mv dot vdot _int_mm _scaled_mm",
-    ("matmul", formulas.added): "addmm baddbmm addmv _addmm_activation",
+    ("matmul", formulas.add_matmul): "addmm baddbmm addmv _addmm_activation",
     ("matmul", formulas.linear): "linear mkldnn_linear mkldnn::_linear_pointwise",
     ("matmul", None): "addbmm addr _grouped_mm _scaled_grouped_mm _weight_int8pack_mm _weight_int4pack_mm",
     ("convolution", formulas.convolution): "conv1d conv2d conv3d convolution _convolution cudnn_convolution"
     " miopen_convolution mkldnn_convolution cudnn_convolution_relu thnn_conv2d _slow_conv2d_forward"
     " conv_depthwise2d _conv_depthwise2d thnn_conv_depthwise2d miopen_depthwise_convolution slow_conv3d"
     " mkldnn::_convolution_pointwise",
-    ("convolution", formulas.transposed): "conv_transpose1d conv_transpose2d conv_transpose3d"
+    ("convolution", formulas.conv_transpose): "conv_transpose1d conv_transpose2d conv_transpose3d"
     " cudnn_convolution_transpose miopen_convolution_transpose",
     ("convolution backward", formulas.convolution_backward): "convolution_backward",
     ("convolution backward", formulas.input_first): "cudnn_convolution_backward miopen_convolution_backward"
@@ -156,17 +156,17 @@ _NAMES: dict[tuple[OperatorClass, formulas.Formula | None], str] = {
     " bitwise_xor bitwise_not triu tril",
     ("elementwise", formulas.compared): "eq ne lt gt le ge logical_and logical_or logical_not logical_xor"
     " isnan isinf isfinite",
-    ("elementwise", formulas.filled): "bernoulli normal uniform random exponential",
+    ("elementwise", formulas.fill): "bernoulli normal uniform random exponential",
     ("reduction", formulas.read): "sum mean max min amax amin argmax argmin prod norm linalg_vector_norm var"
     " std var_mean all any logsumexp cumsum nll_loss_forward mse_loss max_pool2d max_pool2d_with_indices"
     " avg_pool2d adaptive_avg_pool2d _adaptive_avg_pool2d sort topk",
-    ("reduction", formulas.pooled_backward): "max_pool2d_with_indices_backward avg_pool2d_backward",
+    ("reduction", formulas.pool_backward): "max_pool2d_with_indices_backward avg_pool2d_backward",
     ("embedding", formulas.lookup): "embedding",
     ("embedding", formulas.read): "embedding_dense_backward",
     ("embedding", None): "embedding_bag _embedding_bag _embedding_bag_backward _embedding_bag_dense_backward"
     " index_select gather scatter scatter_add index index_put _index_put_impl index_add nll_loss_backward",
-    ("copy", formulas.copied): "copy",
-    ("copy", formulas.filled): "fill zero",
+    ("copy", formulas.copy): "copy",
+    ("copy", formulas.fill): "fill zero",
     ("copy", None): "cat _cat stack split_with_sizes_copy repeat roll flip contiguous clone",
 }
 _OPERATORS = {name: row for row, names in _NAMES.items() for name in names.split()}

@@ -89,15 +89,15 @@ def from_many_rounds(logs: Sequence[float], processes: Sequence[int]) -> Effect:
     """The effect of many rounds in a few pairs of processes. logs: log time ratio of each round. processes:
     the pair of processes that it comes from."""
     parts = _by_process(logs, processes)
-    means = [trimmed(part, int(TRIM * len(part)))[0] for part in parts]
+    means = [trim(part, int(TRIM * len(part)))[0] for part in parts]
     residuals = [value - mean for part, mean in zip(parts, means, strict=True) for value in part]
     cut = int(TRIM * len(residuals))
-    squares = sum(value * value for value in winsorised(residuals, cut))
+    squares = sum(value * value for value in winsorise(residuals, cut))
     fitted = max(1, len(residuals) - len(parts))  # every process's level was fitted
     within = squares / fitted / (1 - 2 * cut / len(residuals)) ** 2
     expected = within * len(parts) / len(logs) + BETWEEN_PROCESSES**2
     observed = _variance(means)
-    moderated_variance, df = moderated(expected, observed, len(means) - 1)
+    moderated_variance, df = moderate(expected, observed, len(means) - 1)
     # Never surer than the rounds themselves allow.
     error = math.sqrt(max(moderated_variance, expected) / len(parts))
     return Effect(fmean(means), error, df, len(logs), len(parts))
@@ -109,12 +109,12 @@ def from_few_rounds(logs: Sequence[float], processes: Sequence[int], noise: floa
     noise: standard deviation of a round of the script against itself, above 0."""
     n = len(logs)
     cut = n // CUT
-    mean, squares = trimmed(logs, cut)
+    mean, squares = trim(logs, cut)
     left = n - 2 * cut
     observed = n * squares / (left * (left - 1)) if left > 1 else 0.0
     prior = max(noise, LEAST_NOISE) ** 2 * _WINSORISED_BIAS
-    each, within_df = moderated(prior, observed, left - 1)
-    means = [trimmed(part, len(part) // CUT)[0] for part in _by_process(logs, processes)]
+    each, within_df = moderate(prior, observed, left - 1)
+    means = [trim(part, len(part) // CUT)[0] for part in _by_process(logs, processes)]
     within = each / n
     between, between_df = _between_processes(means, each, n)
     variance_of_mean = within + between / len(means)
@@ -137,7 +137,7 @@ def _between_processes(means: Sequence[float], each: float, rounds: int) -> tupl
         return prior, PRIOR_DF + rounds  # each round is its own process: seen in the rounds already
     df = len(means) - 1
     beyond = max(0.0, _variance(means) - each * len(means) / rounds)
-    return moderated(prior, beyond, df)
+    return moderate(prior, beyond, df)
 
 
 def _variance(values: Sequence[float]) -> float:
@@ -146,7 +146,7 @@ def _variance(values: Sequence[float]) -> float:
     return sum((value - centre) ** 2 for value in values) / max(1, len(values) - 1)
 
 
-def moderated(expected: float, observed: float, df: float) -> tuple[float, float]:
+def moderate(expected: float, observed: float, df: float) -> tuple[float, float]:
     """An observed variance of `df` degrees of freedom, moderated towards the expected one (Smyth 2004)."""
     return (PRIOR_DF * expected + df * observed) / (PRIOR_DF + df), PRIOR_DF + df
 
@@ -157,19 +157,19 @@ def spread(logs: Sequence[float]) -> float:
     if n < 4:
         return 0.0
     cut = n // CUT
-    squares, left = trimmed(logs, cut)[1], n - 2 * cut
+    squares, left = trim(logs, cut)[1], n - 2 * cut
     return math.sqrt(n * squares / (left * (left - 1)) / _WINSORISED_BIAS)
 
 
-def trimmed(values: Sequence[float], cut: int) -> tuple[float, float]:
+def trim(values: Sequence[float], cut: int) -> tuple[float, float]:
     """Mean without `cut` values at each end, and the winsorised sum of squares around the winsorised mean."""
-    pulled = winsorised(values, cut)
+    pulled = winsorise(values, cut)
     inner = pulled[cut : len(pulled) - cut]
     centre = sum(pulled) / len(pulled)
     return sum(inner) / len(inner), sum((value - centre) ** 2 for value in pulled)
 
 
-def winsorised(values: Sequence[float], cut: int) -> list[float]:
+def winsorise(values: Sequence[float], cut: int) -> list[float]:
     """In order, the `cut` values at each end pulled to the nearest one inside."""
     inner = sorted(values)[cut : len(values) - cut]
     return [inner[0]] * cut + inner + [inner[-1]] * cut

@@ -88,17 +88,17 @@ def _promise(text: str) -> Promise:
     return Promise(seconds(match[1]), quantile, metric if equals else "latency")
 
 
-def judged(wanted: Sequence[Promise], found: Callable[[Promise], Stat | None]) -> Judged:
+def judge(wanted: Sequence[Promise], found: Callable[[Promise], Stat | None]) -> Judged:
     """Whether all of them are kept: one certainly broken breaks all. found: the statistic that a promise
     is about; None if it was not measured."""
-    each = [_judged(promise, found(promise)) for promise in wanted]
+    each = [_judge(promise, found(promise)) for promise in wanted]
     word = Judgement.of_all(one.word for one in each)
     if word is not KEPT:
         return next(one for one in each if one.word is word)
     return Judged(KEPT, "; ".join(one.sentence for one in each), each[0].value if each else None)
 
 
-def _judged(promise: Promise, stat: Stat | None) -> Judged:
+def _judge(promise: Promise, stat: Stat | None) -> Judged:
     if stat is None:
         return Judged(UNDECIDED, f"{promise.metric} was not measured")
     if stat.quantity is None:
@@ -106,7 +106,7 @@ def _judged(promise: Promise, stat: Stat | None) -> Judged:
         return Judged(BROKEN if "failed" in stat.note else UNDECIDED, stat.note)
     if stat.ci95 is None:
         return Judged(UNDECIDED, stat.note or f"too few calls for {promise.quantile}", stat.quantity.value)
-    word = stat.quantity.judged(promise.limit)
+    word = stat.quantity.judge(promise.limit)
     low, high = (show(end, "s") for end in stat.ci95)
     reach = {KEPT: f"at most {high}", BROKEN: f"at least {low}", UNDECIDED: f"its interval reaches {high}"}
     text = f"{promise.quantile} {promise.metric} {stat.text}, {reach[word]}"
@@ -115,7 +115,7 @@ def _judged(promise: Promise, stat: Stat | None) -> Judged:
 
 def calls_judged(wanted: Sequence[Promise], stats: dict[str, Stat], regime: str) -> Judged:
     """Whether the calls of a regime keep them."""
-    return judged(wanted, lambda each: stats.get(f"{each.metric}/{regime}/{each.quantile}"))
+    return judge(wanted, lambda each: stats.get(f"{each.metric}/{regime}/{each.quantile}"))
 
 
 def level_judged(wanted: Sequence[Promise], stats: LevelStats | None) -> Judged:
@@ -130,4 +130,4 @@ def level_judged(wanted: Sequence[Promise], stats: LevelStats | None) -> Judged:
         by_metric |= {"ttft": tokens.ttft, "tpot": tokens.tpot, "itl": tokens.gap}
         if not tokens.exact and any(each.metric == "itl" for each in wanted):
             return Judged(UNDECIDED, "itl is not known: chunks are not single tokens; --slo tpot=... is")
-    return judged(wanted, lambda each: by_metric.get(each.metric, {}).get(each.quantile))
+    return judge(wanted, lambda each: by_metric.get(each.metric, {}).get(each.quantile))

@@ -173,7 +173,7 @@ def mean_interval(
     always have one. Means of batches know that (Law & Carson, A Sequential Procedure for Determining the
     Length of a Steady-State Simulation, 1979); 20 of them are enough for a t.
 
-    Rare slow calls make the interval lopsided: who saw few of them has mostly seen too few (`_skewed`)."""
+    Rare slow calls make the interval lopsided: who saw few of them has mostly seen too few (`_skew`)."""
     n = len(samples)
     if n < 3:
         return None
@@ -185,7 +185,7 @@ def mean_interval(
     mean, error = float(samples.mean()), float(spread.std(ddof=1)) / math.sqrt(independent)
     t = t_quantile((1 + level) / 2, independent - 1)
     skewness = _skewness(spread) if independent >= FEWEST_INDEPENDENT else 0.0
-    low, high = (_skewed(end, skewness / math.sqrt(independent)) for end in (t, -t))
+    low, high = (_skew(end, skewness / math.sqrt(independent)) for end in (t, -t))
     return mean - error * low, mean - error * high
 
 
@@ -195,7 +195,7 @@ def _skewness(x: Floats) -> float:
     return float((centred**3).mean()) / variance**1.5 if variance > 1e-18 * float(x.mean()) ** 2 else 0.0
 
 
-def _skewed(t: float, share: float) -> float:
+def _skew(t: float, share: float) -> float:
     """The studentised mean at which a symmetric one would be t (Hall, On the Removal of Skewness by
     Transformation, 1992).
     share: skewness of the samples over the root of their number."""

@@ -27,9 +27,9 @@ def roofline(rows: Sequence[Work]) -> Roofline:
     by_kind = defaultdict[str, list[Work]](list)
     for row in rows:
         by_kind[row.kind].append(row)
-    classes = [_rated(_sum(each)) for each in by_kind.values()]
+    classes = [_rate(_sum(each)) for each in by_kind.values()]
     counted = sorted((row for row in rows if row.bytes is not None and row.name), key=_longest)
-    return Roofline(classes=sorted(classes, key=_longest), operators=[_rated(row) for row in counted[:MOST]])
+    return Roofline(classes=sorted(classes, key=_longest), operators=[_rate(row) for row in counted[:MOST]])
 
 
 def beside(roofline: Roofline, ceilings: Ceilings | None) -> Roofline:
@@ -37,7 +37,7 @@ def beside(roofline: Roofline, ceilings: Ceilings | None) -> Roofline:
     if ceilings is None:
         return roofline
     classes, operators = (
-        [_bounded(w, ceilings) for w in works] for works in (roofline.classes, roofline.operators)
+        [_bound(w, ceilings) for w in works] for works in (roofline.classes, roofline.operators)
     )
     return structs.replace(roofline, classes=classes, operators=operators, ceilings=ceilings)
 
@@ -65,7 +65,7 @@ def _sum(rows: Sequence[Work]) -> Work:
     )
 
 
-def _rated(work: Work) -> Work:
+def _rate(work: Work) -> Work:
     seconds = (work.total_ns - work.uncounted_ns) / 1e9
     flop = sum(work.flop.values())
     if work.bytes is None or not seconds:
@@ -78,7 +78,7 @@ def _rated(work: Work) -> Work:
     )
 
 
-def _bounded(work: Work, ceilings: Ceilings) -> Work:
+def _bound(work: Work, ceilings: Ceilings) -> Work:
     """Add the nearer ceiling and its share; neither if the work is done faster than that."""
     seconds = (work.total_ns - work.uncounted_ns) / 1e9
     compute = seconds_to_compute(work, ceilings.flops)

@@ -48,11 +48,11 @@ def scaling(cases: Sequence[Case], constants: Constants = TODAY, cores: float | 
         return []
     least, slowest = min(rates, key=lambda pair: _workers(pair[0]))
     base = (slowest.value or 0.0) / _workers(least)
-    rows = [_scaled(case, stat, base, cores) for case, stat in rates]
+    rows = [_scale(case, stat, base, cores) for case, stat in rates]
     return sorted(rows, key=lambda row: (row.workers, row.instances))
 
 
-def _scaled(case: Case, stat: Stat, base: float, cores: float | None) -> Scaled:
+def _scale(case: Case, stat: Stat, base: float, cores: float | None) -> Scaled:
     workers, rate = _workers(case), stat.quantity or Quantity(0.0, unit=stat.unit)
     return Scaled(
         case=case.key,

@@ -52,7 +52,7 @@ class Stat(Struct, frozen=True, omit_defaults=True):
         """The same, untold, and why."""
         return structs.replace(self, quantity=None, note=note)
 
-    def scaled(self, tag: str, title: str, factor: float, *, unit: str) -> Stat:
+    def scale(self, tag: str, title: str, factor: float, *, unit: str) -> Stat:
         """Another number that is this rate times a constant; more of it is better."""
-        quantity = self.quantity.scaled(factor, unit) if self.quantity else None
+        quantity = self.quantity.scale(factor, unit) if self.quantity else None
         return Stat(tag, title, unit, quantity, self.n, self.regime, "higher")

@@ -128,7 +128,7 @@ def _wanders(x: Floats) -> bool:
 # How each process of a series settled.
 
 
-def timed_calls(case: Case) -> list[Series]:
+def find_timed(case: Case) -> list[Series]:
     """Latencies of single calls that have a level of their own; a queue's moves by itself."""
     timed = [series for series in case.series if series.metric.tag == "latency" and series.samples]
     return [series for series in timed if not series.calls and series.regime != Regime.PACED]
@@ -146,5 +146,5 @@ def levels(series: Series) -> Iterator[tuple[Steady, Floats]]:
 
 def largest_late_step(case: Case) -> float:
     """Share by which a level changed when it was too late for a warm-up; 0 if none did."""
-    steps = [late_step(seconds, steady) for series in timed_calls(case) for steady, seconds in levels(series)]
+    steps = [late_step(seconds, steady) for series in find_timed(case) for steady, seconds in levels(series)]
     return max(steps, default=0.0)

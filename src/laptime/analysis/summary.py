@@ -11,8 +11,8 @@ import numpy as np
 from msgspec import structs
 
 from laptime.analysis import quantiles
-from laptime.analysis.achieved import achieved, token_rate
-from laptime.analysis.evidence import MIN_SAMPLES, Evidence, lost_share, select
+from laptime.analysis.achieved import list_rates, token_rate
+from laptime.analysis.evidence import MIN_SAMPLES, Evidence, find_lost_share, select
 from laptime.analysis.open_loop import OpenLoop, open_loop
 from laptime.analysis.quantiles import Floats, effective_size, interval, mean_interval, quantile
 from laptime.analysis.stat import Stat
@@ -37,18 +37,18 @@ def summarize(case: Case, constants: Constants = TODAY) -> dict[str, Stat]:
             load = open_loop(case) if series.regime == Regime.PACED else None
             evidence = select(series, constants)
             told = latency(series, evidence)
-            stats += [_if_served(load, _spared(case, series, stat, evidence)) for stat in told]
+            stats += [_if_served(load, _spare(case, series, stat, evidence)) for stat in told]
             stats += [_throughput(case, series, constants)] if case.find(ANSWERED.tag) is None else []
         else:
-            stats.append(_bounded(case, _of_metric(series, constants)))
+            stats.append(_bound_count(case, _of_metric(series, constants)))
     flops = next((stat for stat in stats if stat.tag == "flops"), None)
     rate = main_throughput(case, constants)
-    stats += achieved(case, flops, rate, constants)
+    stats += list_rates(case, flops, rate, constants)
     stats += token_rate(case, rate)
     return {stat.tag: stat for stat in stats}
 
 
-def _bounded(case: Case, stat: Stat) -> Stat:
+def _bound_count(case: Case, stat: Stat) -> Stat:
     """A count of work as a lower bound, if its receipt says that something was left out."""
     receipt = case.details.receipt
     if stat.tag not in ("macs", "flops") or receipt.complete:
@@ -129,7 +129,7 @@ def median_of(case: Case, series: Series, constants: Constants = TODAY) -> Stat:
     """The same of a case's series: without a value where paced calls came faster than they can be served."""
     load = open_loop(case) if series.regime == Regime.PACED else None
     evidence = select(series, constants)
-    return _if_served(load, _spared(case, series, _quantile_stat(series, evidence, "median", 0.5), evidence))
+    return _if_served(load, _spare(case, series, _quantile_stat(series, evidence, "median", 0.5), evidence))
 
 
 def median(series: Series, constants: Constants = TODAY) -> Stat:
@@ -199,7 +199,7 @@ def quantile_interval(
         # Undisturbed samples are too few, or repeat each other too much: the range of all settled ones.
         settled = np.asarray(series.samples)[evidence.settled]
         pooled = float(settled.min()), float(settled.max())
-    return _widened(pooled, [quantile(part, q) for part in parts])
+    return _widen(pooled, [quantile(part, q) for part in parts])
 
 
 def _mean_interval(series: Series, evidence: Evidence) -> tuple[float, float] | None:
@@ -207,10 +207,10 @@ def _mean_interval(series: Series, evidence: Evidence) -> tuple[float, float] | 
     parts = _by_process(series, evidence)
     worth = sum(quantiles.effective_size_of_mean(part) for part in parts)
     pooled = mean_interval(np.concatenate(parts), effective=worth)
-    return _widened(pooled, [float(part.mean()) for part in parts])
+    return _widen(pooled, [float(part.mean()) for part in parts])
 
 
-def _widened(pooled: tuple[float, float] | None, by_process: list[float]) -> tuple[float, float] | None:
+def _widen(pooled: tuple[float, float] | None, by_process: list[float]) -> tuple[float, float] | None:
     if pooled is None or len(by_process) < 2:
         return pooled
     low, high = min(by_process), max(by_process)
@@ -247,14 +247,14 @@ def _throughput(case: Case, series: Series, constants: Constants) -> Stat:
     evidence = select(series, constants)
     rate = throughput(series, evidence, batch=case.items)
     # Items per second; of paced calls what was served, not what one call after the other would give.
-    stat = _bounded_below(_spared(case, series, rate, evidence))
+    stat = _bound_below(_spare(case, series, rate, evidence))
     if load is None:
         return stat
     note = f"{load.rate:.4g} calls/s came, {load.capacity.value:.4g} can be served"
-    return structs.replace(stat, quantity=load.served.scaled(case.items), note=note)
+    return structs.replace(stat, quantity=load.served.scale(case.items), note=note)
 
 
-def _bounded_below(rate: Stat) -> Stat:
+def _bound_below(rate: Stat) -> Stat:
     """A rate whose interval has no upper end is told by its lower one: a few long calls, which may have come
     from outside, make their mean, and nothing says how much faster it is without them."""
     if rate.quantity is None or rate.ci95 is None or not math.isinf(rate.ci95[1]):
@@ -264,14 +264,14 @@ def _bounded_below(rate: Stat) -> Stat:
     return structs.replace(rate, quantity=low, at_least=True, note=note)
 
 
-def _spared(case: Case, series: Series, stat: Stat, evidence: Evidence) -> Stat:
+def _spare(case: Case, series: Series, stat: Stat, evidence: Evidence) -> Stat:
     """With an interval that reaches as far as the speed without what disturbed samples lost, where they had
     to be used for want of others."""
     if stat.quantity is None or stat.ci95 is None:
         return stat
     if evidence.basis != "settled" or series.regime == Regime.PACED:
         return stat
-    kept = 1 - lost_share(case, series, evidence)
+    kept = 1 - find_lost_share(case, series, evidence)
     low, high = stat.ci95
     ends = (low, high / kept if kept else math.inf) if stat.better == "higher" else (low * kept, high)
     return structs.replace(stat, quantity=Quantity.of(stat.quantity.value, ends, stat.n, stat.unit))

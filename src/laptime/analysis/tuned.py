@@ -73,7 +73,7 @@ def outcome(run: Run) -> Outcome:
 
 def _without_recipe(tuning: Tuning) -> Outcome:
     """Nothing was kept: because nothing helps, or because it is not known."""
-    is_tried = any(rung.verdict != "unclear" or rung.ci95 is not None for rung in tried(tuning))
+    is_tried = any(rung.verdict != "unclear" or rung.ci95 is not None for rung in list_tried(tuning))
     if tuning.ended == "budget" and not is_tried:
         return "not measured"
     if any(rung.gate.word == "undecided" for rung in unkept(tuning)):
@@ -83,14 +83,14 @@ def _without_recipe(tuning: Tuning) -> Outcome:
 
 def unkept(tuning: Tuning) -> list[Rung]:
     """Changes that came out faster or smaller, and were not kept."""
-    return [rung for rung in tried(tuning) if rung.verdict in ("faster", "smaller") and not rung.kept]
+    return [rung for rung in list_tried(tuning) if rung.verdict in ("faster", "smaller") and not rung.kept]
 
 
 def open_races(tuning: Tuning) -> list[Rung]:
     """Changes whose races leave open whether they are worth having."""
     return [
         rung
-        for rung in tried(tuning)
+        for rung in list_tried(tuning)
         if rung.verdict == "unclear" and rung.ci95
         if rung.ci95[1] >= (MAY_GAIN if (rung.speedup or 0.0) >= 1.0 else MAY_HELP)
     ]
@@ -164,12 +164,12 @@ def _in_measured(diagnosis: Diagnosis | None, measured: Measured | None) -> Diag
     )
 
 
-def kept(tuning: Tuning) -> list[Applied]:
+def list_kept(tuning: Tuning) -> list[Applied]:
     """Changes of the final set that were raced; threads that go with the instances are part of the setup."""
     raced = {rung.name for rung in tuning.ladder}
     return [each for each in tuning.recipe if each.name in raced or not raced]
 
 
-def tried(tuning: Tuning) -> list[Rung]:
+def list_tried(tuning: Tuning) -> list[Rung]:
     """Rungs that were raced or failed in the attempt, the control left out."""
     return [r for r in tuning.ladder if r.name != CONTROL and r.verdict not in ("not tried", "suggested")]

@@ -38,7 +38,7 @@ class TraceRequest(Struct, frozen=True):
 VERBS: dict[str, type[Struct]] = {"bench": BenchRequest, "load": LoadRequest, "trace": TraceRequest}
 
 
-def carried_out(request: Struct, emit: Listener) -> Run:
+def carry_out(request: Struct, emit: Listener) -> Run:
     """The run of a request; its verb is imported now."""
     if isinstance(request, BenchRequest):
         from laptime.verbs.bench import bench
@@ -82,7 +82,7 @@ def main(words: list[str]) -> int:
             request = decode(parent.receive(), kind)
             threading.Thread(target=live, daemon=True).start()
             say(EnvironmentChanged(machine.environment()))
-            carried_out(request, say)
+            carry_out(request, say)
     except LaptimeError as error:
         say(Failed(type(error).__name__, error.what, error.why, error.next))
         return error.exit_code

@@ -30,7 +30,7 @@ def load_ipython_extension(shell: Any) -> None:
         --budget SECONDS   of measuring, 5 by default
         --name NAME        keep the run under .laptime/"""
         try:
-            return measured(shell, line, cell)
+            return measure(shell, line, cell)
         except LaptimeError as error:
             print(error, file=sys.stderr)
             return None
@@ -38,15 +38,15 @@ def load_ipython_extension(shell: Any) -> None:
     shell.register_magic_function(magic, magic_kind="line_cell", magic_name="laptime")
 
 
-def measured(shell: Any, line: str, cell: str | None = None) -> Any:
+def measure(shell: Any, line: str, cell: str | None = None) -> Any:
     """The run of one magic.
     shell: IPython's: its names are those of the measured code. line: options, then (without a cell) the code.
     Raises UsageError: unknown options, no code, or code that cannot be compiled. UserCodeError: the code
     fails."""
-    options, code = parsed(line, cell)
+    options, code = parse(line, cell)
     from laptime.verbs import api  # not for %load_ext
 
-    cell_code = FunctionType(_compiled(code), shell.user_ns, "cell")
+    cell_code = FunctionType(_compile(code), shell.user_ns, "cell")
 
     run = api.bench_call(cell_code, budget=options.budget, name=options.name or "", save=bool(options.name))
     if run.cases and (failure := run.cases[0].failure) is not None:
@@ -54,7 +54,7 @@ def measured(shell: Any, line: str, cell: str | None = None) -> Any:
     return run
 
 
-def parsed(line: str, cell: str | None) -> tuple[argparse.Namespace, str]:
+def parse(line: str, cell: str | None) -> tuple[argparse.Namespace, str]:
     """Options and code; options end at the first word that is none."""
     parser = _Options(prog="%laptime", add_help=False, allow_abbrev=False)
     parser.add_argument("--budget", type=float, default=BUDGET, help="seconds of measuring")
@@ -75,7 +75,7 @@ def parsed(line: str, cell: str | None) -> tuple[argparse.Namespace, str]:
     return options, code
 
 
-def _compiled(code: str) -> CodeType:
+def _compile(code: str) -> CodeType:
     with suppress(SyntaxError):
         return compile(code.strip(), "<laptime>", "eval")
     try:

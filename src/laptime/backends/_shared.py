@@ -151,11 +151,11 @@ class FreshInputs:
     def anew(self, call: Callable[..., Any]) -> Callable[[], Any]:
         """The call with a copy of its own."""
 
-        def laid() -> Any:
+        def call_anew() -> Any:
             self.lay()
             return call(*self._args, **self._kwargs)
 
-        return laid
+        return call_anew
 
 
 class ProgramModel(ByBatch[Workload]):
@@ -187,7 +187,7 @@ class ProgramModel(ByBatch[Workload]):
         self._facts = facts or {}
         self._rebuild = rebuild
 
-    def _described(
+    def _describe(
         self, how: dict[str, str], weights: Sequence[Any], inputs: dict[str, Any]
     ) -> dict[str, Any]:
         """Facts: `how` it runs, arrays or variables that it holds, the inputs of a call."""

@@ -19,7 +19,7 @@ from laptime.backends._shared import (
     refuse_options,
 )
 from laptime.kit.errors import LaptimeError, OutOfMemory, Unavailable, UsageError, UserCodeError
-from laptime.measure.first_call import copied, finite, has_changed
+from laptime.measure.first_call import copy_inputs, finite, has_changed
 from laptime.records.environment import Device
 from laptime.records.plan import Variant
 from laptime.records.series import Metric, Series
@@ -110,7 +110,7 @@ class NullModel(ProgramModel[BoundWorkload]):
     def watch(self, batch: int) -> None:
         call = self.workload(batch).call
         given = (call.args, call.keywords) if isinstance(call, partial) else ()
-        self._kept = copied(given)
+        self._kept = copy_inputs(given)
 
     def settle(self, batch: int, outcome: Any, whole: Callable[[Any], Any] | None) -> bool:
         work, (kept, self._kept) = self.workload(batch), (self._kept, None)
@@ -118,7 +118,7 @@ class NullModel(ProgramModel[BoundWorkload]):
         if not (kept and isinstance(call, partial) and has_changed(kept, (call.args, call.keywords))):
             work.call = (lambda: whole(call())) if whole is not self._whole else call
             return whole is not self._whole
-        function, fresh = call.func, FreshInputs(lambda: copied(kept))
+        function, fresh = call.func, FreshInputs(lambda: copy_inputs(kept))
 
         def wholly(*args: Any, **kwargs: Any) -> Any:
             return whole(function(*args, **kwargs))

@@ -32,7 +32,7 @@ def to_device(value: Any, device: Any) -> Any:
 
     from laptime.backends.torch import tensors
 
-    return tensors.moved(value, torch.device(device))
+    return tensors.move(value, torch.device(device))
 
 
 def benchmark(

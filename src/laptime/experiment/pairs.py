@@ -16,7 +16,7 @@ from typing import NamedTuple, TypeVar
 from laptime.analysis.compare import DECISION_LEVEL, judge
 from laptime.analysis.paired import BETWEEN_PROCESSES, Effect, from_pairs
 from laptime.analysis.student_t import t_quantile
-from laptime.experiment.turns import Turns, fewest, logs, middle, scale, wanted
+from laptime.experiment.turns import Turns, fewest, logs, middle, plan_rounds, scale
 from laptime.records.tuning import Speedup
 
 _T = TypeVar("_T")
@@ -52,7 +52,7 @@ def one_after_the_other(number: int, visit: Callable[[int], _T]) -> tuple[_T, _T
     return seen[0], seen[1]
 
 
-def measured_pairs(
+def measure_pairs(
     visit: Callable[[int, float], Pair],
     *,
     most: int,
@@ -110,7 +110,7 @@ def _over_by(pairs: Sequence[Pair], now: float, end: float, most: int) -> float:
         rounds = ((end - now) / (number - done) - start) / max(each, 1e-9)
         if rounds < fewest(start, each):
             return math.inf
-        to_come = [min(rounds, wanted(within, start, each))] * (number - done)
+        to_come = [min(rounds, plan_rounds(within, start, each))] * (number - done)
         pairs = [BETWEEN_PROCESSES**2 + within / taken for taken in (*past, *to_come)]
         return t_quantile((1 + DECISION_LEVEL) / 2, number - 1) * math.sqrt(sum(pairs)) / number
 

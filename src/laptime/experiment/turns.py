@@ -87,7 +87,7 @@ def middle(values: Sequence[float], deviation: float) -> float:
     return at
 
 
-def wanted(within: float, start: float, each: float) -> float:
+def plan_rounds(within: float, start: float, each: float) -> float:
     """Rounds of a pair that give most for their time (Cochran 1977, 10.6). within: variance of a round.
     start: seconds of a pair before the first. each: seconds of one."""
     best = math.sqrt(within * start / max(each, 1e-9)) / BETWEEN_PROCESSES
@@ -159,7 +159,7 @@ def take_turns(sides: tuple[Side, Side], *, until: float, elapsed: Callable[[], 
             found.append(figures)
             each = (elapsed() - ready) / len(found)
             is_late = elapsed() + each > until
-            is_sure = len(found) >= wanted(scale([logs(found)]) ** 2, start, each)
+            is_sure = len(found) >= plan_rounds(scale([logs(found)]) ** 2, start, each)
             if is_sure or (is_late and len(found) >= fewest(start, each)):
                 break
         if not found:
@@ -169,7 +169,7 @@ def take_turns(sides: tuple[Side, Side], *, until: float, elapsed: Callable[[], 
         return Turns(found, start, each)
 
 
-def taken_alone(side: _Side, blocks: int = FEWEST_ROUNDS) -> _Side:
+def take_alone(side: _Side, blocks: int = FEWEST_ROUNDS) -> _Side:
     """A side by itself, for as many blocks as a pair has at least."""
     with alive([side], random.Random(0)), suppress(Over):  # noqa: S311, an order
         for _ in range(blocks):

@@ -69,13 +69,13 @@ class Hooks:
         self._replace(torch.autograd, "backward", self._backward)
         self._replace(torch.autograd, "grad", self._backward)
         self._is_grad_enabled = torch.is_grad_enabled
-        self._replace(torch.optim.Optimizer, "__init__", self._created)
+        self._replace(torch.optim.Optimizer, "__init__", self._create)
         self._watches = [
             WhenImported(module, functools.partial(self._set_apart, module, name)) for module, name in APART
         ]
         for watch in self._watches:
             watch.install()
-        self._spawned()
+        self._spawn()
         self._hook_steps()
         self._listener.on_settled = self.narrow
         # A process forked from this one is no loop of ours: a loader's worker, a child of the script.
@@ -116,7 +116,7 @@ class Hooks:
         self._originals.append((owner, name, vars(owner).get(name)))  # None: it is inherited
         setattr(owner, name, functools.wraps(original)(wrap(original)))
 
-    def _spawned(self) -> None:
+    def _spawn(self) -> None:
         """Ranks are started by torch with a function that is found by its name in their own process: ours."""
         spawn: Any = sys.modules.get(SPAWN)
         if self._observe_ranks is not None and hasattr(spawn, "_wrap"):
@@ -140,7 +140,7 @@ class Hooks:
         """An outermost module is about to be called with these inputs."""
         self._listener.forward(id(module), graded=self._is_grad_enabled(), trains=module.training)
 
-    def _failed(self) -> None:
+    def _fail(self) -> None:
         """The call of an outermost module has raised."""
 
     def _run_backward(self, original: Any, args: Any, kwargs: Any) -> Any:
@@ -159,14 +159,14 @@ class Hooks:
                 noted = self_.__dict__[_KNOWN] = self._identity(self_), _batches(self_)
             loader, batches = noted
             if self_._num_yielded >= batches:
-                listener.exhausted(loader)
+                listener.exhaust(loader)
                 return original(self_)
             listener.fetch(loader)
             phases.enter(DATA)
             try:
                 return take(self_, original)
             except StopIteration:
-                listener.exhausted(loader)
+                listener.exhaust(loader)
                 raise
             finally:
                 phases.leave()
@@ -188,21 +188,21 @@ class Hooks:
     def _workers(self, original: Any) -> Any:
         listener = self._listener
 
-        def timed(*args: Any, **kwargs: Any) -> None:
+        def run_timed(*args: Any, **kwargs: Any) -> None:
             begun = perf_counter_ns()
             try:
                 original(*args, **kwargs)
             finally:
                 listener.workers_ns += perf_counter_ns() - begun
 
-        return timed
+        return run_timed
 
     def _call(self, original: Any) -> Any:
         import torch
         from torch.compiler import is_compiling
 
         is_tracing: Any = torch._C._is_tracing
-        calls, failed = self._calls, self._failed
+        calls, failed = self._calls, self._fail
         phases, outermost = self._listener.phases, self._outermost
 
         # The name `self` is what torch's profiler looks for to find modules.
@@ -252,7 +252,7 @@ class Hooks:
         if hasattr(place, function):
             self._replace(place, function, wrap)
 
-    def _created(self, original: Any) -> Any:
+    def _create(self, original: Any) -> Any:
         steps, made = self._listener.steps, self._listener.made_optimizers
 
         def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807

@@ -96,20 +96,20 @@ def install(sources: dict[str, str]) -> Callable[[], None]:
     loader: Any = SourceFileLoader
     get_code, get_data = loader.get_code, loader.get_data
 
-    def replaced(self: Any, path: str) -> bytes:
+    def read_data(self: Any, path: str) -> bytes:
         data: bytes = get_data(self, instead.get(os.path.realpath(path), path))
         return data
 
-    def compiled(self: Any, fullname: str) -> CodeType | None:
+    def load_code(self: Any, fullname: str) -> CodeType | None:
         path = self.get_filename(fullname)
         if os.path.realpath(path) in instead:  # never what __pycache__ has of the user's own
-            code: CodeType = self.source_to_code(replaced(self, path), path)
+            code: CodeType = self.source_to_code(read_data(self, path), path)
             return code
         data: CodeType | None = get_code(self, fullname)
         return data
 
     if instead:
-        loader.get_code, loader.get_data = compiled, replaced
+        loader.get_code, loader.get_data = load_code, read_data
 
     def undo() -> None:
         if instead:  # both are inherited

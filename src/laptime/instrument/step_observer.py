@@ -88,7 +88,7 @@ class StepObserver(StepFinder):
             return
         moment = self._moment()
         if self._state == "time" and cut == _ENDS_AND_BEGINS and self._begun is not None:
-            self._timed_one(self._begun, moment)
+            self._time_one(self._begun, moment)
             return
         if cut & (Cut.ENDS | Cut.DROPS):
             begin, self._begun = self._begun, None
@@ -98,7 +98,7 @@ class StepObserver(StepFinder):
                 self._is_outside(step[2])
             self._run += 1
             pauses = not cut & Cut.BEGINS
-            self._ended(step if cut & Cut.ENDS else None, pauses=pauses)
+            self._end_step(step if cut & Cut.ENDS else None, pauses=pauses)
             if pauses:
                 self._longest_run = max(self._longest_run, self._run)
                 self._run, self._has_paused = 0, True
@@ -109,7 +109,7 @@ class StepObserver(StepFinder):
             # While steps are timed one ends when the other begins; in a trace our own work lies between.
             self._begun = moment if self._state == "time" else self._moment()
 
-    def _timed_one(self, begin: _Moment, end: _Moment) -> None:
+    def _time_one(self, begin: _Moment, end: _Moment) -> None:
         """Time one step without a detour: every call costs time in the middle of somebody else's step."""
         self._timed.append((begin, end, self.phases.totals))
         self.phases.totals = [0, 0, 0, 0]
@@ -134,7 +134,7 @@ class StepObserver(StepFinder):
 
     # What steps are used for.
 
-    def _ended(self, step: _Step | None, *, pauses: bool) -> None:
+    def _end_step(self, step: _Step | None, *, pauses: bool) -> None:
         """A step has ended; None for one that is none. The loop pauses when no other begins at once."""
         if self._state == "settle":
             self.observed.settled += 1
@@ -142,7 +142,7 @@ class StepObserver(StepFinder):
             if step is not None:
                 self._timed.append(step)
         elif self._state == "trace":
-            self._ended_in_trace(step, pauses=pauses)
+            self._end_in_trace(step, pauses=pauses)
         elif self._capture is not None:
             self._complete()
 
@@ -194,7 +194,7 @@ class StepObserver(StepFinder):
         needed = self.settings.warmup + self.settings.steps
         return self._run + needed <= self._longest_run
 
-    def _ended_in_trace(self, step: _Step | None, *, pauses: bool) -> None:
+    def _end_in_trace(self, step: _Step | None, *, pauses: bool) -> None:
         assert self._recorder is not None
         if self._recorder.is_active:
             if step is not None:
@@ -206,17 +206,17 @@ class StepObserver(StepFinder):
                 if len(self._traced) < self.settings.steps:
                     traced = len(self._traced)
                     self._note(f"an epoch ended: {traced} of {self.settings.steps} steps were traced")
-                self._recorded()
+                self._end_recording()
             else:  # the epoch ended in the warm-up: once more, from the beginning of the next
                 self._recorder, self._state = None, "time"
                 self.phases.annotate = False
                 self._attempts += 1
         elif self._recorder.step():
-            self._recorded()
+            self._end_recording()
         elif pauses:
             self._note("what ran between two epochs is in the traced step after it")
 
-    def _recorded(self) -> None:
+    def _end_recording(self) -> None:
         assert self._recorder is not None
         self._device.wait()
         self._keep_traced()

@@ -97,7 +97,7 @@ class Steps:
                 return self._end(begins=True)
         return Cut.NOTHING
 
-    def exhausted(self, loader: int) -> int:
+    def exhaust(self, loader: int) -> int:
         """This loader has no more batches: an epoch ends."""
         if self.source == "optimizer" and self._is_open and not self.ends_with_optimizer:
             self._is_mixed = self._is_mixed or not self._stepped  # it never came to its end
@@ -291,8 +291,8 @@ class StepFinder:
     def fetch(self, loader: int) -> None:
         self._cut(self.steps.fetch(loader))
 
-    def exhausted(self, loader: int) -> None:
-        self._cut(self.steps.exhausted(loader))
+    def exhaust(self, loader: int) -> None:
+        self._cut(self.steps.exhaust(loader))
 
     def forward(self, module: int, *, graded: bool = True, trains: bool = True) -> None:
         self._cut(self.steps.forward(module, graded=graded, trains=trains))

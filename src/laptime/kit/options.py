@@ -108,11 +108,11 @@ class Field:
             return read(given)
         if is_list:
             items = [given] if isinstance(given, (str, int, float)) else [*given]
-            return [_made(self.of, item) for item in items]
-        return dict(given) if self.kind is dict else _made(self.kind, given)
+            return [_convert(self.of, item) for item in items]
+        return dict(given) if self.kind is dict else _convert(self.kind, given)
 
 
-def _made(kind: type, given: Any) -> Any:
+def _convert(kind: type, given: Any) -> Any:
     """The value as this kind. Raises UsageError: it is not one."""
     is_bool = isinstance(given, bool)
     if isinstance(given, kind) and not (is_bool and kind is int):
@@ -154,7 +154,7 @@ def _kind(hint: Any) -> tuple[type, type, tuple[str, ...]]:
     return (hint if isinstance(hint, type) and origin is None else object), object, ()
 
 
-def requested(request: Callable[..., Request], given: Mapping[str, Any], call: str, **own: Any) -> Request:
+def make_request(request: Callable[..., Request], given: Mapping[str, Any], call: str, **own: Any) -> Request:
     """The request that the keywords of a call make; those that are None are as if they were left out. call:
     what was called, `laptime.bench`. own: fields that are not asked for by a keyword.
     Raises UnknownKeyword: there is no such option. UsageError: a value is impossible."""
@@ -181,7 +181,7 @@ def takes(request: type, **defaults: Any) -> Callable[[Function], Function]:
     """A function whose `**options` are those of a request: its signature and its help list them. defaults: of
     options whose default is another than the command line's."""
 
-    def decorated(function: Function) -> Function:
+    def decorate(function: Function) -> Function:
         signature = inspect.signature(function)
         own = [each for each in signature.parameters.values() if each.kind is not each.VAR_KEYWORD]
         hints, known = get_type_hints(request), fields(request)
@@ -193,4 +193,4 @@ def takes(request: type, **defaults: Any) -> Callable[[Function], Function]:
         function.__doc__ = "\n".join([inspect.getdoc(function) or "", "", "Options:", *lines])
         return function
 
-    return decorated
+    return decorate

@@ -55,7 +55,7 @@ def varint(data: bytes | mmap, at: int, end: int) -> tuple[int, int]:
     raise Damaged(f"the number at byte {at} does not end")
 
 
-def signed(value: int) -> int:
+def read_signed(value: int) -> int:
     """The int64 that this unsigned number spells."""
     return value - (1 << 64) if value >> 63 else value
 

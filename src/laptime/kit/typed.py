@@ -78,20 +78,20 @@ def backends(text: str) -> list[str]:
 def interpreters(texts: Sequence[str]) -> dict[str, str]:
     """`tensorflow=.venv-tf/bin/python`: an interpreter for each backend named.
     Raises UsageError: not of this form, or no such backend."""
-    paths = _assigned(texts, "--python tensorflow=.venv-tf/bin/python")
+    paths = _parse_pairs(texts, "--python tensorflow=.venv-tf/bin/python")
     return {name: python for named, python in paths.items() for name in backends(named)}
 
 
 def settings(texts: Sequence[str]) -> dict[str, list[str]]:
     """`hint=latency,throughput`: the values of each setting. Raises UsageError: not of this form."""
-    return {name: words(value) for name, value in _assigned(texts, "--option hint=throughput").items()}
+    return {name: words(value) for name, value in _parse_pairs(texts, "--option hint=throughput").items()}
 
 
 def shapes(texts: Sequence[str]) -> dict[str, list[int]]:
     """`image=3x224x224` and `tokens=128`: sizes by name.
     Raises UsageError: not of this form, or a size is not a number above zero."""
     by_name = {}
-    for name, value in _assigned(texts, "--shape image=3x224x224").items():
+    for name, value in _parse_pairs(texts, "--shape image=3x224x224").items():
         sizes = value.lower().replace(",", "x").split("x")
         if not all(size.strip().isdecimal() and int(size) > 0 for size in sizes):
             takes = "numbers above zero with x between them"
@@ -100,7 +100,7 @@ def shapes(texts: Sequence[str]) -> dict[str, list[int]]:
     return by_name
 
 
-def _assigned(texts: Sequence[str], example: str) -> dict[str, str]:
+def _parse_pairs(texts: Sequence[str], example: str) -> dict[str, str]:
     """`NAME=VALUE`, each, by name. Raises UsageError: one is not of this form."""
     values = {}
     for text in texts:

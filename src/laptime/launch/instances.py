@@ -36,7 +36,7 @@ def in_order(cpus: Sequence[int], root: str = "/") -> list[int]:
     return sorted(cpus, key=lambda cpu: place[cpu])
 
 
-def placed(instances: int, threads: int, cpus: Sequence[int], root: str = "/") -> list[list[int]]:
+def deal_cpus(instances: int, threads: int, cpus: Sequence[int], root: str = "/") -> list[list[int]]:
     """CPUs of each instance; [] if they do not suffice."""
     ordered = in_order(cpus, root)
     if instances * threads > len(ordered):
@@ -70,7 +70,7 @@ class Instances:
             if command.kind in _FIRST_ALONE:
                 return self._all(self._workers[:1], command, timeout)[0]
             if command.kind == "memory":
-                return _summed(self._all(self._workers, command, timeout))
+                return _sum(self._all(self._workers, command, timeout))
             return []
         if isinstance(command, Load):
             options = {name: value for name, value in command.variant.options.items() if name != "instances"}
@@ -188,7 +188,7 @@ def _without_instances(
     ]
 
 
-def _summed(answers: Sequence[Sequence[Message]]) -> list[Message]:
+def _sum(answers: Sequence[Sequence[Message]]) -> list[Message]:
     """Memory of all instances: pages that they share are counted for each."""
     facts = [[message for message in answer if isinstance(message, Facts)] for answer in answers]
     first = facts[0][0] if facts and facts[0] else None

@@ -140,7 +140,7 @@ def execute(
     grace, meter = 0.0, OthersMeter()
     try:
         with unwound_by_sigterm():
-            outcome = _watched(process, folder, timeout)
+            outcome = _watch(process, folder, timeout)
         # While its children live: those that it leaves behind would be others.
         outcome = replace(outcome, others=meter.cpus())
         grace = GRACE if outcome.hung is not None else 0.0
@@ -150,17 +150,17 @@ def execute(
         with suppress(KeyboardInterrupt):  # a second Ctrl-C ends it at once
             process.end(grace=grace, first=signal.SIGINT)
     ended = [msgspec.json.decode(path.read_bytes(), type=Ended) for path in folder.glob("ended-*.json")]
-    return replace(outcome, observed=_observed(folder), ended=ended, status=process.end())
+    return replace(outcome, observed=_read_observed(folder), ended=ended, status=process.end())
 
 
-def _watched(process: Process, folder: Path, timeout: float) -> Outcome:
+def _watch(process: Process, folder: Path, timeout: float) -> Outcome:
     """Wait until the script ends, its timeout passes, or GRACE has passed since all was observed."""
     observed_at: float | None = None
     while not process.ends_within(_LOOK):
         if observed_at is None and any(folder.glob("observed-*.json")):
             observed_at = process.seconds
         if observed_at is not None and process.seconds > observed_at + GRACE:
-            processes = _observed(folder)
+            processes = _read_observed(folder)
             if sum(each.complete for each in processes) >= processes[0].world:
                 break
         if process.seconds > timeout:
@@ -168,7 +168,7 @@ def _watched(process: Process, folder: Path, timeout: float) -> Outcome:
     return Outcome()
 
 
-def _observed(folder: Path) -> list[Observed]:
+def _read_observed(folder: Path) -> list[Observed]:
     files = folder.glob("observed-*.json")
     processes = [msgspec.json.decode(path.read_bytes(), type=Observed) for path in files]
     return sorted(processes, key=lambda process: (not process.source, not process.complete, process.rank))

@@ -31,7 +31,7 @@ from laptime.measure.failures import failure_of
 from laptime.measure.loop import call_of
 from laptime.process import channel
 from laptime.process.channel import Channel
-from laptime.process.peer import SENDING, Gone, Peer, Silent, received
+from laptime.process.peer import SENDING, Gone, Peer, Silent, receive_any
 from laptime.records.case import Failure
 from laptime.records.requests import Answer
 
@@ -127,7 +127,7 @@ class _Sender:
 def _all(senders: list[_Sender], timeout: float) -> Iterator[Message]:
     """Yield the senders' messages as they come, until all have ended."""
     with _failures(timeout):
-        for _, message in received([sender.peer for sender in senders], timeout):
+        for _, message in receive_any([sender.peer for sender in senders], timeout):
             told = messages.decode_message(message)
             if isinstance(told, messages.Refused):
                 raise CommandFailed(told.failure)

@@ -18,7 +18,7 @@ from laptime.kit.registry import load
 from laptime.measure.engine import Engine, decode_command
 from laptime.measure.protocol import Close, Command, Done, Failed, Message, Model
 from laptime.process import channel
-from laptime.process.peer import SENDING, Gone, Peer, Silent, received
+from laptime.process.peer import SENDING, Gone, Peer, Silent, receive_any
 from laptime.process.program import LastWords
 from laptime.records.case import Failure
 from laptime.records.plan import Variant
@@ -127,7 +127,7 @@ class WorkerProcess:
         """The answer to the command that was started last."""
         answer: list[Message] = []
         with self._failures(timeout):
-            for _, message in received([self._peer], timeout):
+            for _, message in receive_any([self._peer], timeout):
                 told = _decode(message)
                 self._is_busy = not isinstance(told, Done | Failed)
                 if isinstance(told, Done):

@@ -65,11 +65,11 @@ def from_trace(path: Path) -> Times:
         lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines()]
         times = np.asarray([_time(line) for line in lines if line and not line.startswith("#")])
     except (OSError, ValueError, KeyError, TypeError, msgspec.DecodeError) as error:
-        raise _refused(path, str(error) or type(error).__name__) from None
+        raise _refuse(path, str(error) or type(error).__name__) from None
     if not len(times) or not np.isfinite(times).all():
-        raise _refused(path, "it holds no time")
+        raise _refuse(path, "it holds no time")
     if (np.diff(times) < 0).any():
-        raise _refused(path, f"line {int(np.argmax(np.diff(times) < 0)) + 2} goes back in time")
+        raise _refuse(path, f"line {int(np.argmax(np.diff(times) < 0)) + 2} goes back in time")
     first: Times = times - times[0]
     return first
 
@@ -80,7 +80,7 @@ def _time(line: str) -> float:
     return float(line.split(",")[0])
 
 
-def _refused(path: Path, why: str) -> UsageError:
+def _refuse(path: Path, why: str) -> UsageError:
     return UsageError(
         f"{path} is not a trace of arrivals",
         why=why,

@@ -19,7 +19,7 @@ from laptime.kit.text import count
 from laptime.kit.units import percent, show
 from laptime.records.case import Case
 from laptime.records.check import Check
-from laptime.records.load import AT_ONCE, Level, ServerCounts, seen_here
+from laptime.records.load import AT_ONCE, Level, ServerCounts, count_here
 
 MOST_FAILED = 0.01
 MOST_FAILED_OF_ALL = 0.5
@@ -121,7 +121,7 @@ def server_counts(case: Case, stats: LevelStats | None) -> Check | None:
     server = stats.facts.server if stats else None
     if stats is None or server is None:
         return None
-    ours = seen_here(case.requests, stats.facts)
+    ours = count_here(case.requests, stats.facts)
     counts = (
         ("requests", server.requests, ours.requests),
         ("prompt tokens", server.prompt, ours.prompt),
@@ -203,7 +203,7 @@ def enough(case: Case, stats: LevelStats | None, widest: float = WIDEST) -> Chec
     return Check("enough", "warn", f"the mean is known to ±{percent(mean.precision)} only{alike}", advice)
 
 
-def stood_still(case: Case, stats: LevelStats | None) -> Check | None:
+def find_pause(case: Case, stats: LevelStats | None) -> Check | None:
     """Was there a time in which nobody was answered, longer than any other? It is in the figures."""
     rows = stats.requests if stats else None
     pause = rows and longest_pause(rows.due, rows.end, np.isfinite(rows.latency))
@@ -217,7 +217,7 @@ def stood_still(case: Case, stats: LevelStats | None) -> Check | None:
     return Check("stood_still", "note", f"the server stood still: {when}, {count(came, 'request')} came")
 
 
-def stepped(case: Case, stats: LevelStats | None) -> Check | None:
+def find_step(case: Case, stats: LevelStats | None) -> Check | None:
     """Did answers take longer, or less, from some second on, of a server that lost slots say? A note."""
     if stats is None or stats.balance.grows or stats.facts.arrivals == AT_ONCE:
         return None
@@ -265,7 +265,7 @@ def _cause(facts: Level, limit: float) -> tuple[str, str]:
     return f"; {on_loopback} only: beside it the generator lacks a CPU", _BESIDE
 
 
-def stalled(case: Case, stats: LevelStats | None) -> Check | None:
+def find_stall(case: Case, stats: LevelStats | None) -> Check | None:
     """Did the generator stand still while answers came? Then it read the clock too late.
 
     Fail if stalls may make up more than 5 % of a reported figure."""
@@ -273,7 +273,7 @@ def stalled(case: Case, stats: LevelStats | None) -> Check | None:
         return None
     stalls = stats.facts.stalls
 
-    def lost(due: Floats, took: Floats, late: Floats) -> Floats:
+    def get_delay(due: Floats, took: Floats, late: Floats) -> Floats:
         """Return the delay of late reads: that of one stall, at most the part of it in which they waited."""
         most = np.zeros(len(due))
         for begin, seconds in stalls:
@@ -281,7 +281,7 @@ def stalled(case: Case, stats: LevelStats | None) -> Check | None:
             most = np.maximum(most, overlap)
         return most
 
-    share, name = _worst(stats, lost)
+    share, name = _worst(stats, get_delay)
     if share <= _ZERO:
         return None
     longest = show(max(seconds for _, seconds in stalls), "s")
@@ -359,9 +359,9 @@ _CHECKS = (
     late,
     self_test,
     server_counts,
-    stalled,
-    stood_still,
-    stepped,
+    find_stall,
+    find_pause,
+    find_step,
     tokens,
 )
 """In the order in which they are told, if they are as bad."""

@@ -161,7 +161,7 @@ class Pool:
         connection: Connection | None = None
         try:
             async with asyncio.timeout(timeout):
-                connection = self._at_hand() or await self._connected()
+                connection = self._at_hand() or await self._connect()
                 reply = await connection.answer(asked)
         except TimeoutError:
             if connection is None:
@@ -185,7 +185,7 @@ class Pool:
             connection.close()
         return None
 
-    async def _connected(self) -> Connection:
+    async def _connect(self) -> Connection:
         loop = asyncio.get_running_loop()
         try:
             _, protocol = await loop.create_connection(

@@ -43,7 +43,7 @@ class Timer:
         self._file = _timerfd()
         self._handle: asyncio.TimerHandle | None = None
         if self._file is not None:
-            loop.add_reader(self._file, self._expired)
+            loop.add_reader(self._file, self._expire)
 
     def at(self, when: float) -> None:
         """Wake at this time on `time.perf_counter`; at once if it has passed."""
@@ -54,7 +54,7 @@ class Timer:
         spec = struct.pack("qqqq", 0, 0, whole, max(1, int((when - whole) / _NOW)))
         ctypes.CDLL(None, use_errno=True).timerfd_settime(self._file, _ABSOLUTE, spec, None)
 
-    def _expired(self) -> None:
+    def _expire(self) -> None:
         assert self._file is not None
         os.read(self._file, 8)
         self._wake()
@@ -200,7 +200,7 @@ class Driver:
                     next_one = _UnderWay.after(answer)
                     failures = failures + 1 if answer.error else 0
             except asyncio.CancelledError:
-                self._report(self._level.given_up(*next_one, self._now()))
+                self._report(self._level.give_up(*next_one, self._now()))
                 raise
             if failures:
                 pause = answer.wait or min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** min(failures - 1, 20))
@@ -214,7 +214,7 @@ class Driver:
         await asyncio.gather(*left, return_exceptions=True)
         now = self._now()
         for request in left.values():
-            self._report(self._level.given_up(*request, now))
+            self._report(self._level.give_up(*request, now))
 
     async def _beat(self) -> None:
         while True:
@@ -254,7 +254,7 @@ def drive(
         # While the call before it was made nobody could wake up: that is waiting, not lateness.
         turn = max(due, ready)
         if woken > last:
-            report(level.given_up(level.first + index, 0, due, due, woken))
+            report(level.give_up(level.first + index, 0, due, due, woken))
         else:
             error = detail = ""
             try:

@@ -248,7 +248,7 @@ def read_stream(answer: Answer, reply: Reply) -> Answer:
     """An answer with the times of its tokens and the server's counts."""
     kind = reply.headers.get("content-type", "").partition(";")[0]
     if reply.parts and kind != "text/event-stream" and not answer.error:
-        return _failed(answer, "no stream", f"the answer is {kind or 'of no kind'}")
+        return _fail(answer, "no stream", f"the answer is {kind or 'of no kind'}")
     times, doubtful = [], []  # type: list[float], list[float]
     usage: Usage | None = None
     has_ended = False
@@ -259,9 +259,9 @@ def read_stream(answer: Answer, reply: Reply) -> Answer:
         try:
             chunk = _decode(data)
         except msgspec.DecodeError as error:
-            return _failed(answer, "no stream", f"a chunk is not what the API says: {error}")
+            return _fail(answer, "no stream", f"a chunk is not what the API says: {error}")
         if chunk.error is not None:
-            return _failed(answer, "error in the stream", str(chunk.error)[:300])
+            return _fail(answer, "error in the stream", str(chunk.error)[:300])
         usage = chunk.usage or usage
         for choice in chunk.choices or ():
             has_ended |= bool(choice.finish_reason)
@@ -273,9 +273,9 @@ def read_stream(answer: Answer, reply: Reply) -> Answer:
     if answer.error:
         return answer
     if not has_ended:
-        return _failed(answer, "cut", "the stream ended in the middle of an answer")
+        return _fail(answer, "cut", "the stream ended in the middle of an answer")
     if not times:
-        return _failed(answer, "no tokens", "the stream held no token")
+        return _fail(answer, "no tokens", "the stream held no token")
     chunks = [round(at - answer.sent, 6) for at in times]
     return structs.replace(answer, first=times[0], end=times[-1], chunks=chunks)
 
@@ -322,7 +322,7 @@ def _counts(usage: Usage | None) -> list[int]:
     return [int(usage.prompt_tokens or 0), int(usage.completion_tokens), cached or 0]
 
 
-def _failed(answer: Answer, kind: str, why: str) -> Answer:
+def _fail(answer: Answer, kind: str, why: str) -> Answer:
     return structs.replace(answer, error=kind, detail=why)
 
 

@@ -84,14 +84,14 @@ def _body(prompts: Prompts, text: str) -> str:
     return msgspec.json.encode(body).decode()
 
 
-def settled(base: str, endpoint: Endpoint, prompts: Prompts) -> tuple[Endpoint, Prompts]:
+def settle(base: str, endpoint: Endpoint, prompts: Prompts) -> tuple[Endpoint, Prompts]:
     """The endpoint and the prompts with what the server says: its model, its path, its count of tokens.
     base: the address up to and with `/v1`.
     Raises UsageError: it has no such model, or does not answer as the API says."""
-    return asyncio.run(_settled(base, endpoint, prompts))
+    return asyncio.run(_settle(base, endpoint, prompts))
 
 
-async def _settled(base: str, endpoint: Endpoint, prompts: Prompts) -> tuple[Endpoint, Prompts]:
+async def _settle(base: str, endpoint: Endpoint, prompts: Prompts) -> tuple[Endpoint, Prompts]:
     models = await _models(base, endpoint)
     if prompts.model and models and prompts.model not in models:
         raise unknown("model of this server", prompts.model, models, option="--model")
@@ -112,7 +112,7 @@ async def _settled(base: str, endpoint: Endpoint, prompts: Prompts) -> tuple[End
             finally:
                 client.close()
             if not answer.error:
-                return asked, _fitted(structs.replace(prompts, kind=kind, forced=forced), answer.usage)
+                return asked, _fit(structs.replace(prompts, kind=kind, forced=forced), answer.usage)
             kind_of_fault, why = answer.error, f"{answer.error}: {answer.detail}"
             if answer.status != 400:
                 break
@@ -122,7 +122,7 @@ async def _settled(base: str, endpoint: Endpoint, prompts: Prompts) -> tuple[End
     raise UsageError(f"{asked.url} did not stream an answer", why=why, next=step)
 
 
-def _fitted(prompts: Prompts, usage: Sequence[int]) -> Prompts:
+def _fit(prompts: Prompts, usage: Sequence[int]) -> Prompts:
     """Prompts whose tokens are nearest to what was asked for, by the server's own count of one."""
     if not (usage and usage[0]):
         return prompts

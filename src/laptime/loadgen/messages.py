@@ -55,7 +55,7 @@ class Level(Struct, frozen=True, tag="level"):
     sender: int = 0  # number of the process that carries this out
     patience: float = 30.0  # seconds after the last request was due until waiting for answers ends
 
-    def given_up(self, number: int, turn: int, due: float, woken: float, at: float) -> Answer:
+    def give_up(self, number: int, turn: int, due: float, woken: float, at: float) -> Answer:
         """The row of a request that nobody waits for any more."""
         return Answer(
             number, due, woken, woken, 0.0, at, "unanswered", "given up", turn=turn, sender=self.sender

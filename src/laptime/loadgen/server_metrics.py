@@ -82,7 +82,7 @@ class MetricsPage:
             return None
         return None if fault(reply)[0] else totals(reply.body.decode(errors="replace"), self._model)
 
-    def settled(self, before: Totals, requests: int) -> ServerCounts | None:
+    def settle(self, before: Totals, requests: int) -> ServerCounts | None:
         """Return the counts since `before` after so many requests: some servers count after they answer."""
         end = SystemClock.now() + _PATIENCE
         while (now := self.read()) is not None:

@@ -259,14 +259,14 @@ class Engine:
         if command.regime == Regime.PACED:
             if not command.rate:
                 raise LaptimeError("the paced regime needs a rate")
-            return loop.paced(workload, terms, rate=command.rate)
+            return loop.time_paced(workload, terms, rate=command.rate)
         if command.regime == Regime.SATURATED:
-            return loop.saturated(workload, terms, estimate=command.estimate)
+            return loop.time_saturated(workload, terms, estimate=command.estimate)
         # Calls in a sample; asked once, of calls that may be short.
         may_be_short = command.estimate is not None and command.estimate < MAY_BE_SHORT
         if command.batch not in self._inside and may_be_short:
             self._inside[command.batch] = loop.calls_inside(workload, self._clock)
-        return loop.isolated(workload, terms, inside=self._inside.get(command.batch, 1))
+        return loop.time_isolated(workload, terms, inside=self._inside.get(command.batch, 1))
 
     def _failure(self, error: Exception, batch: int) -> Failure:
         model: object = self._model

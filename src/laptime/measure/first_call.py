@@ -62,9 +62,9 @@ def whole(output: Any, deep: int = DEEP) -> Any:
     if not kind(output, deep):
         return output
     if inspect.isasyncgen(output):
-        return _loop().run_until_complete(_collected(output))
+        return _loop().run_until_complete(_collect(output))
     if inspect.isawaitable(output):
-        return whole(_loop().run_until_complete(_awaited(output)))
+        return whole(_loop().run_until_complete(_await(output)))
     if wait := _waits(output):
         return whole(wait())
     if isinstance(output, Iterator):
@@ -90,11 +90,11 @@ def _loop() -> asyncio.AbstractEventLoop:
     return asyncio.new_event_loop()
 
 
-async def _collected(parts: Any) -> list[Any]:
+async def _collect(parts: Any) -> list[Any]:
     return [part async for part in parts]
 
 
-async def _awaited(output: Any) -> Any:
+async def _await(output: Any) -> Any:
     return await output
 
 
@@ -114,13 +114,13 @@ def finite(output: Any) -> bool | None:
     return None
 
 
-def copied(inputs: Any) -> Any:
+def copy_inputs(inputs: Any) -> Any:
     """Inputs that nothing else holds; what cannot be copied (a generator, a lock) is shared."""
     with suppress(Exception):
         return copy.deepcopy(inputs)
     if type(inputs) in (list, tuple):
-        return type(inputs)(copied(part) for part in inputs)
-    return {key: copied(part) for key, part in inputs.items()} if type(inputs) is dict else inputs
+        return type(inputs)(copy_inputs(part) for part in inputs)
+    return {key: copy_inputs(part) for key, part in inputs.items()} if type(inputs) is dict else inputs
 
 
 def has_changed(kept: Any, now: Any, within: tuple[int, ...] = ()) -> bool:

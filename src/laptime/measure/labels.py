@@ -74,7 +74,7 @@ def disturbances(case: Case, series: Series, *, virtual: bool) -> np.ndarray:
     if waited is not None:
         waited = waited if throttled is None else np.maximum(waited - throttled, 0.0)  # kernels count both
         calls = np.asarray(series.calls or [1] * len(seconds))  # samples are seconds per call
-        label[waited_for_others(waited * calls, seconds * calls, column("others"))] |= Label.WAITED
+        label[find_waiting(waited * calls, seconds * calls, column("others"))] |= Label.WAITED
     if throttled is not None and not uses_up_quota(case, series):
         label[throttled > WAITED_SHARE * seconds] |= Label.THROTTLED
     clock = column("clock")
@@ -97,7 +97,7 @@ def uses_up_quota(case: Case, series: Series) -> bool:
     return bool(calls @ np.asarray(cpu.samples) >= OWN_QUOTA * usable * (calls @ np.asarray(series.samples)))
 
 
-def waited_for_others(waited: Floats, seconds: Floats, others: Floats | None) -> np.ndarray:
+def find_waiting(waited: Floats, seconds: Floats, others: Floats | None) -> np.ndarray:
     """Samples that waited for a CPU that others had, shape (n,); a program's threads may wait for each other.
     others: CPUs that others used during the block of each sample; None when unknown.
 

@@ -152,7 +152,7 @@ class _Meter:
         self._next_rule = self._now() + self._ruler.cost / MAX_OVERHEAD
 
 
-def isolated(work: Workload, terms: Terms, *, inside: int = 1) -> Tape:
+def time_isolated(work: Workload, terms: Terms, *, inside: int = 1) -> Tape:
     """Time every call on its own: sync, call, sync. inside: calls in a sample, if one is too short for
     the clock; the sample is their mean, as in `timeit`."""
     tape = Tape()
@@ -205,7 +205,7 @@ def seconds_of(work: Workload, clock: Clock = SystemClock) -> float:
     return clock.now() - began
 
 
-def saturated(work: Workload, terms: Terms, *, estimate: float | None = None) -> Tape:
+def time_saturated(work: Workload, terms: Terms, *, estimate: float | None = None) -> Tape:
     """Time blocks of calls made back to back, synchronised once at the end of each block. estimate: seconds
     of one call; measured by one more call when unknown.
 
@@ -242,7 +242,7 @@ def saturated(work: Workload, terms: Terms, *, estimate: float | None = None) ->
     return tape
 
 
-def paced(work: Workload, terms: Terms, *, rate: float) -> Tape:
+def time_paced(work: Workload, terms: Terms, *, rate: float) -> Tape:
     """Make calls at a constant rate (1/s); latency counts from the scheduled time.
 
     A call that the one before it delayed is late, and its waiting is part of its latency: leaving it out

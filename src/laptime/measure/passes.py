@@ -120,7 +120,7 @@ def _compare(command: Pass, model: Model, workload: Workload) -> _Result:
     from laptime.measure import recorded_calls
 
     calls = recorded_calls.RecordedCalls.load(Path(command.path))
-    found = recorded_calls.compared(
+    found = recorded_calls.compare(
         model.outputs, calls, against=command.against, dtype=command.dtype, fixed=True
     )
     return [], Details(outputs_compared=found)
@@ -160,7 +160,7 @@ def peak_block(work: PeakWork, *, evidence: Evidence | None, clock: Clock) -> Se
     if evidence is not None:
         evidence.refresh_threads()
     terms = loop.Terms(seconds=0.0, min_calls=1, max_calls=calls, evidence=evidence, clock=clock)
-    tape = loop.saturated(work, terms, estimate=once)
+    tape = loop.time_saturated(work, terms, estimate=once)
     columns = (
         (Label.WAITED, tape.waited),
         (Label.STOLEN, tape.stolen),

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from laptime.analysis.agreement import Call, judged, measured
+from laptime.analysis.agreement import Call, judge, measure
 from laptime.records.details import Agreement
 
 Array = np.ndarray[Any, Any]
@@ -129,7 +129,7 @@ def record_calls(
                 break
     first = calls[0]
     again = run([np.array(array) for array in first.inputs])
-    repeated = judged(measured([Call(again, first.outputs, first.batch)], against="itself"), "float32")
+    repeated = judge(measure([Call(again, first.outputs, first.batch)], against="itself"), "float32")
     is_equal = [each.tobytes() for each in map(np.asarray, again)] == [
         each.tobytes() for each in first.outputs
     ]
@@ -137,13 +137,13 @@ def record_calls(
     text = f"the reference's outputs differ each time: {repeated.sentence}" if is_random else ""
     # Error of each output, of whole numbers the share that differs, when every float of the inputs changes by
     # two units in its last place.
-    nudged = run([_nudged(array) for array in first.inputs])
-    found = measured([Call(nudged, first.outputs, first.batch)], against="itself")
+    nudged = run([_nudge(array) for array in first.inputs])
+    found = measure([Call(nudged, first.outputs, first.batch)], against="itself")
     errors = {error.output: error.rms for error in found.outputs}
     return RecordedCalls(calls, text, [errors.get(at, 0.0) for at in range(len(first.outputs))])
 
 
-def _nudged(array: Array) -> Array:
+def _nudge(array: Array) -> Array:
     if array.dtype.kind != "f":
         return np.array(array)
     signs = np.random.default_rng(0).choice((-1.0, 1.0), array.shape)
@@ -187,7 +187,7 @@ def _beyond(
         # Counts, steps, places in time.
         twice = 0 if high in lengths else min(2 * int(high), int(np.iinfo(array.dtype).max)) + 1
         ranges = [] if sizes is None else [*((0, size) for size in sizes), (min(int(low), 1), twice)]
-        yield [_filled(array, *each, generator) for each in ranges if each[1] > int(high) + 1]
+        yield [_fill(array, *each, generator) for each in ranges if each[1] > int(high) + 1]
         if low == high:
             yield [generator.integers(1, int(high) + 1, array.shape).astype(array.dtype)]
     elif low == high and high in (0, 1):  # a mask that masks nothing
@@ -199,7 +199,7 @@ def _beyond(
         yield [np.asarray(generator.standard_normal(array.shape), array.dtype)]
 
 
-def _filled(array: Array, low: int, high: int, generator: np.random.Generator) -> Array:
+def _fill(array: Array, low: int, high: int, generator: np.random.Generator) -> Array:
     """Whole numbers from `low` to below `high`, both ends among them."""
     numbers = generator.integers(low, high, array.shape)
     numbers.flat[0], numbers.flat[-1] = low, high - 1
@@ -223,9 +223,7 @@ def other_batch(batch: int) -> int:
     return 2 if batch == 1 else 1
 
 
-def compared(
-    run: Run, recorded: RecordedCalls, *, against: str, dtype: str, fixed: bool = False
-) -> Agreement:
+def compare(run: Run, recorded: RecordedCalls, *, against: str, dtype: str, fixed: bool = False) -> Agreement:
     """Return how far what `run` makes of the recorded inputs is from the recorded outputs of the reference
     `against`, in its dtype. fixed: `run` need not take other batch sizes than the first."""
     calls: list[Call] = []
@@ -242,4 +240,4 @@ def compared(
             reason += f"{type(error).__name__}: {text}"
             return Agreement(against=against, dtype=dtype, reason=reason)
         calls.append(Call(ours, call.outputs, call.batch))
-    return measured(calls, against=against, dtype=dtype, rounding=recorded.rounding)
+    return measure(calls, against=against, dtype=dtype, rounding=recorded.rounding)

@@ -22,7 +22,7 @@ _SECONDS = 3600.0
 
 def per_million(price: float, rate: Quantity, utilization: float = 1.0) -> Quantity:
     """USD per 1 M units; infinite if nothing is done."""
-    return rate.inverted(MILLION * price / (_SECONDS * utilization), "USD")
+    return rate.invert(MILLION * price / (_SECONDS * utilization), "USD")
 
 
 def per_usd(price: float, rate: float, utilization: float = 1.0) -> float:
@@ -37,8 +37,8 @@ def per_month(price: float) -> float:
 
 def training(price: float, rate: Quantity, samples: float, epochs: float) -> Training:
     """Cost of `epochs` passes over `samples` samples at `rate` samples per second."""
-    hours = rate.inverted(epochs * samples / _SECONDS, "h")
-    usd = hours.scaled(price, "USD")
+    hours = rate.invert(epochs * samples / _SECONDS, "h")
+    usd = hours.scale(price, "USD")
     return Training(
         samples=samples,
         epochs=epochs,
@@ -72,7 +72,7 @@ def memory_needed(peak: float | None) -> float:
     return _SYSTEM + _MARGIN * (peak or 0.0)
 
 
-def sized_down(shape: FlexShape, cores: float, peak: float | None) -> Machine | None:
+def size_down(shape: FlexShape, cores: float, peak: float | None) -> Machine | None:
     """The smallest machine with so many cores, and room for a peak in bytes; None if none is so large."""
     ocpus = float(max(1, math.ceil(cores / shape.cores_per_ocpu)))
     needed = float(math.ceil(memory_needed(peak) / 2**30))
@@ -80,7 +80,7 @@ def sized_down(shape: FlexShape, cores: float, peak: float | None) -> Machine | 
     while ocpus <= shape.max_ocpus and shape.why_not(ocpus, memory):
         ocpus += 1  # more memory than so few OCPUs may have
         memory = max(needed, ocpus * shape.min_gb)
-    return shape.sized(ocpus, memory) if ocpus <= shape.max_ocpus else None
+    return shape.size_to(ocpus, memory) if ocpus <= shape.max_ocpus else None
 
 
 # How old a price is, and from which age on it is a doubtful one.

@@ -32,7 +32,7 @@ def find(text: str, table: Table, environment: Environment | None = None) -> Mac
     size."""
     name, _, region = text.strip().partition("@")
     if (shape := table.flexible(name)) is not None:
-        return table.contracted(_sized(shape, name.split(":")[2:], environment))
+        return table.find_contract(_size(shape, name.split(":")[2:], environment))
     rows = [row for row in table.machines if row.name.lower() == name.lower()]
     here = [row for row in rows if not region or row.region.lower() == region.lower()]
     if here:
@@ -58,12 +58,12 @@ def find(text: str, table: Table, environment: Environment | None = None) -> Mac
     raise UsageError(f"no machine is called {text!r}", why=why, next=next_step)
 
 
-def _sized(shape: FlexShape, texts: list[str], environment: Environment | None) -> Machine:
+def _size(shape: FlexShape, texts: list[str], environment: Environment | None) -> Machine:
     example = f"--machine {shape.name}:16:32"
     if not texts and environment is not None and environment.vcpus and environment.memory:
         ocpus = max(1.0, round(environment.vcpus / shape.vcpus_per_ocpu))
         # A machine's memory is a little below what was rented: the kernel keeps some.
-        return shape.sized(ocpus, float(max(ocpus * shape.min_gb, round(environment.memory / 2**30))))
+        return shape.size_to(ocpus, float(max(ocpus * shape.min_gb, round(environment.memory / 2**30))))
     try:
         ocpus, memory = (float(size) for size in texts)
     except ValueError:
@@ -76,7 +76,7 @@ def _sized(shape: FlexShape, texts: list[str], environment: Environment | None) 
         raise UsageError(
             f"{shape.name} is not sold with {ocpus:g} OCPUs and {memory:g} GB", why=why, next=example
         )
-    return shape.sized(ocpus, memory)
+    return shape.size_to(ocpus, memory)
 
 
 # Where am I?

@@ -142,7 +142,7 @@ class Table(Struct, frozen=True, kw_only=True):
         stem = ":".join(name.lower().split(":")[:2])
         return next((each for each in self.flex if each.name.lower() == stem), None)
 
-    def contracted(self, machine: Machine) -> Machine:
+    def find_contract(self, machine: Machine) -> Machine:
         """A machine of a flexible shape as a contract has it; else as it is."""
         return next((each for each in self.machines if each.name == machine.name), machine)
 
@@ -163,7 +163,7 @@ def load(*, today: date | None = None, local: Path | None = None, only_own: bool
     machines: dict[tuple[str, str, str], Machine] = {}
     flex: dict[str, FlexShape] = {}
     refused: list[Refused] = []
-    updated, path = fetched(), local or _local()
+    updated, path = find_fetched(), local or _local()
     sources: list[tuple[Origin, str, bytes | None]] = [
         ("builtin", MACHINES, (own / MACHINES).read_bytes()),
         ("builtin", FLEX, (own / FLEX).read_bytes()),
@@ -188,7 +188,7 @@ def load(*, today: date | None = None, local: Path | None = None, only_own: bool
     return Table(machines=list(machines.values()), flex=list(flex.values()), refused=refused)
 
 
-def fetched() -> Path:
+def find_fetched() -> Path:
     """The folder of what `laptime cost update` fetched."""
     return cache.folder() / "prices"
 
@@ -213,7 +213,7 @@ def read_machines(
 
     def read(row: dict[str, str]) -> Machine:
         machine = _machine(row, origin)
-        machine = machine if known is None else _filled(machine, known)
+        machine = machine if known is None else _fill(machine, known)
         if why := reason(machine, today):
             raise ValueError(why)
         return machine
@@ -316,7 +316,7 @@ def _number(row: dict[str, str], column: str) -> float | None:
         raise ValueError(f"its {column} {row[column]!r} is not a number") from None
 
 
-def _needed(row: dict[str, str], column: str) -> float:
+def _require(row: dict[str, str], column: str) -> float:
     value = _number(row, column)
     if value is None or not 0 < value < math.inf:
         raise ValueError(f"its {column} is {'missing' if value is None else f'{value:g}'}")
@@ -347,11 +347,11 @@ def _machine(row: dict[str, str], origin: Origin) -> Machine:
 _SIZES = ("vcpus", "cores", "ocpus", "cpu", "memory", "accelerator", "accelerators", "accelerator_memory")
 
 
-def _filled(contract: Machine, known: Table) -> Machine:
+def _fill(contract: Machine, known: Table) -> Machine:
     """A contract with what is known of its machine, where it leaves that out.
     Raises ValueError: it names a flexible shape without sizes, or with some that are not sold."""
     shape = known.flexible(contract.name)
-    machine = known.contracted(contract)
+    machine = known.find_contract(contract)
     if shape is not None:
         sizes = contract.shape.split(":")[1:]
         if len(sizes) != 2 or not all(size.replace(".", "", 1).isdigit() for size in sizes):
@@ -359,14 +359,14 @@ def _filled(contract: Machine, known: Table) -> Machine:
         ocpus, memory = (float(size) for size in sizes)
         if why := shape.why_not(ocpus, memory):
             raise ValueError(why)
-        machine = shape.sized(ocpus, memory)
+        machine = shape.size_to(ocpus, memory)
     filled = {name: getattr(contract, name) or getattr(machine, name) for name in _SIZES}
     return structs.replace(contract, shape=machine.shape, **filled)
 
 
 def _flex(row: dict[str, str], origin: Origin) -> FlexShape:
     numbers = FLEX_COLUMNS[FLEX_COLUMNS.index("usd_per_ocpu_hour") : FLEX_COLUMNS.index("spot_factor")]
-    named: dict[str, Any] = {_FIELDS.get(column, column): _needed(row, column) for column in numbers}
+    named: dict[str, Any] = {_FIELDS.get(column, column): _require(row, column) for column in numbers}
     named |= {column: row.get(column, "") for column in ("ocpu_part", "memory_part", "seen", "source")}
     named |= {column: _number(row, column) or 0.0 for column in ("free_ocpu_hours", "free_gb_hours")}
     return FlexShape(
@@ -379,7 +379,7 @@ def _flex(row: dict[str, str], origin: Origin) -> FlexShape:
     )
 
 
-def written(rows: Sequence[Machine] | Sequence[FlexShape], columns: Sequence[str]) -> bytes:
+def encode_rows(rows: Sequence[Machine] | Sequence[FlexShape], columns: Sequence[str]) -> bytes:
     """Rows as such a file: what `laptime cost update` keeps."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")

@@ -256,7 +256,7 @@ def _of_profile(run: Run, target: str, word: Trust, samples_per_step: float | No
         run,
         case=label,
         target=target,
-        seconds=step.scaled(1 / _NS, "s"),
+        seconds=step.scale(1 / _NS, "s"),
         batch=samples_per_step,
         verdict=word,
         peak=next((memory.peak for memory in profile.memory if memory.device != "cpu"), None),
@@ -278,7 +278,7 @@ def _step_speed(
     devices = [device.name for device in run.environment.devices if device.name != "cpu"]
     device = devices[0] if devices else "cpu"
     memory = None if peak is None else float(peak)
-    rate = seconds.inverted(batch or 1.0, "1/s")
+    rate = seconds.invert(batch or 1.0, "1/s")
     return Speed(
         run=run.id,
         case=case,
@@ -326,5 +326,5 @@ def _rate(level: LevelStats) -> tuple[Stat, Unit]:
     per_answer = level.tokens.per_answer if level.tokens else None
     if level.answered.quantity is None or per_answer is None or not per_answer.value:
         return level.answered, "request"
-    rate = level.answered.quantity.divided(per_answer.inverted(), "1/s")
+    rate = level.answered.quantity.divide(per_answer.invert(), "1/s")
     return structs.replace(level.answered, quantity=rate), "token"

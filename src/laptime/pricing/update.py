@@ -63,11 +63,11 @@ def update(
         flex.update({each.name: each for each in new_flex})
         results.append(result)
     if any(each.is_new for each in results):
-        folder = machine_table.fetched()
+        folder = machine_table.find_fetched()
         folder.mkdir(parents=True, exist_ok=True)
-        rows = machine_table.written([*machines.values()], machine_table.COLUMNS)
+        rows = machine_table.encode_rows([*machines.values()], machine_table.COLUMNS)
         write_whole(folder / machine_table.MACHINES, rows)
-        rows = machine_table.written([*flex.values()], machine_table.FLEX_COLUMNS)
+        rows = machine_table.encode_rows([*flex.values()], machine_table.FLEX_COLUMNS)
         write_whole(folder / machine_table.FLEX, rows)
     return results
 

@@ -100,7 +100,7 @@ def cpu(root: str = "/") -> Cpu:
         governor="+".join(sorted(name for name in governors if name)) or None,
         turbo=_turbo(base),
         max_hz=max(limits_told) * 1e3 if limits_told else None,
-        listed_hz=_listed_hz(info),
+        listed_hz=_read_hz(info),
     )
 
 
@@ -198,7 +198,7 @@ def _turbo(base: Path) -> bool | None:
     return None
 
 
-def _listed_hz(info: dict[str, str]) -> float | None:
+def _read_hz(info: dict[str, str]) -> float | None:
     try:
         return float(info["cpu MHz"]) * 1e6
     except (KeyError, ValueError):

@@ -35,17 +35,17 @@ class GarbageWatch:
     def begin(self) -> None:
         """Forget earlier collections and listen to the collector."""
         self.starts, self.stops = [], []
-        gc.callbacks.append(self._called)
+        gc.callbacks.append(self._note_phase)
 
     def end(self, block: TimedBlock) -> list[Series]:
         """Label the samples. The seconds themselves are not stored: the collector is the program's own."""
-        gc.callbacks.remove(self._called)
+        gc.callbacks.remove(self._note_phase)
         for index, seconds in enumerate(self.inside(block.start, block.seconds)):
             if seconds > 0:
                 block.label[index] |= Label.GC
         return []
 
-    def _called(self, phase: str, _info: dict[str, int]) -> None:
+    def _note_phase(self, phase: str, _info: dict[str, int]) -> None:
         if phase == "start":
             self._began = self._now()
         elif self._began is not None:

@@ -188,12 +188,12 @@ def knobs(environ: Mapping[str, str] | None = None) -> dict[str, str]:
 def libraries() -> dict[str, str]:
     """Versions of laptime and numpy; frameworks add their own when they are loaded."""
     versions = {"laptime": __version__}
-    if version := installed("numpy"):
+    if version := find_version("numpy"):
         versions["numpy"] = version
     return versions
 
 
-def installed(package: str) -> str | None:
+def find_version(package: str) -> str | None:
     """Version of an installed package, without importing it."""
     try:
         return metadata.version(package)

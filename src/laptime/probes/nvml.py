@@ -118,11 +118,11 @@ class Nvml:
             driver=driver,
             memory=int(memory.total) if memory else None,
             memory_used=int(memory.used) if memory else None,
-            power_limit=_scaled(self.ask("nvmlDeviceGetEnforcedPowerLimit", handle), 1e-3),
+            power_limit=_scale(self.ask("nvmlDeviceGetEnforcedPowerLimit", handle), 1e-3),
             power=self.watts(handle),
             clock=self.hertz(handle),
-            max_clock=_scaled(self.ask("nvmlDeviceGetMaxClockInfo", handle, _CLOCK_SM), 1e6),
-            temperature=_scaled(self.ask("nvmlDeviceGetTemperature", handle, _TEMPERATURE_GPU), 1.0),
+            max_clock=_scale(self.ask("nvmlDeviceGetMaxClockInfo", handle, _CLOCK_SM), 1e6),
+            temperature=_scale(self.ask("nvmlDeviceGetTemperature", handle, _TEMPERATURE_GPU), 1.0),
             throttles=self.throttles(handle),
             busy=None if rates is None else rates.gpu / 100.0,
             persistent=None if persistent is None else bool(persistent),
@@ -136,14 +136,14 @@ class Nvml:
 
     def hertz(self, handle: Any) -> float | None:
         """Clock of the streaming multiprocessors now; None when it is not told."""
-        return _scaled(self.ask("nvmlDeviceGetClockInfo", handle, _CLOCK_SM), 1e6)
+        return _scale(self.ask("nvmlDeviceGetClockInfo", handle, _CLOCK_SM), 1e6)
 
     def watts(self, handle: Any) -> float | None:
-        return _scaled(self.ask("nvmlDeviceGetPowerUsage", handle), 1e-3)
+        return _scale(self.ask("nvmlDeviceGetPowerUsage", handle), 1e-3)
 
     def joules(self, handle: Any) -> float | None:
         """Energy since the driver was loaded; None before Volta and on some virtual GPUs."""
-        return _scaled(self.ask("nvmlDeviceGetTotalEnergyConsumption", handle), 1e-3)
+        return _scale(self.ask("nvmlDeviceGetTotalEnergyConsumption", handle), 1e-3)
 
     def throttles(self, handle: Any) -> list[str]:
         """List the reasons that hold the clock down now; idling and a clock set by the user are none."""
@@ -216,5 +216,5 @@ def has_hardware(root: str = "/") -> bool:
     return any(system_files.text(vendor) == "0x10de" for vendor in vendors)
 
 
-def _scaled(value: Any, factor: float) -> float | None:
+def _scale(value: Any, factor: float) -> float | None:
     return None if value is None else float(value) * factor

@@ -73,15 +73,15 @@ def device_peak(
     rejects one that only sounds alike. details: for devices that are not in the table: `capability` (major,
     minor), `multiprocessors`, `max_clock` in Hz."""
     row = _row(model, memory)
-    return _estimate(model, details or {}) if row is None else _told(row)
+    return _estimate(model, details or {}) if row is None else _read_peak(row)
 
 
 def accelerator_ceiling(name: str) -> Peak | None:
     """The makers' figures of an accelerator in the table, by its name there."""
-    return next((_told(row) for row in _table("accelerators.csv") if row["name"] == name), None)
+    return next((_read_peak(row) for row in _table("accelerators.csv") if row["name"] == name), None)
 
 
-def _told(row: dict[str, str]) -> Peak:
+def _read_peak(row: dict[str, str]) -> Peak:
     return Peak(
         name=row["name"],
         flops={dtype: float(row[dtype]) * 1e12 for dtype in DTYPES if row[dtype]},

@@ -77,13 +77,13 @@ def soc_meters(soc: Any, kind: str) -> list[Meter]:
 def covering(reading: Any) -> list[str]:
     """Fields of a Zeus reading that together cover the device once."""
 
-    def told(name: str) -> bool:
+    def is_told(name: str) -> bool:
         return getattr(reading, name, None) is not None
 
-    if told("total_energy_mj"):
+    if is_told("total_energy_mj"):
         return ["total_energy_mj"]
     candidates = "cpu_energy_mj gpu_energy_mj cpu_total_mj gpu_mj gpu_sram_mj dram_mj ane_mj"
-    return [name for name in candidates.split() if told(name)]
+    return [name for name in candidates.split() if is_told(name)]
 
 
 def amd_meters(gpus: Any) -> list[Meter]:

@@ -96,7 +96,7 @@ class Peer:
 
     def receive(self, timeout: float) -> bytes:
         """The next message. Raises Gone: nobody is there. Silent: none came within `timeout` seconds."""
-        return next(received([self], timeout))[1]
+        return next(receive_any([self], timeout))[1]
 
     def ask(self, message: bytes, timeout: float) -> bytes:
         """Send a message; the next one that comes.
@@ -141,7 +141,7 @@ class Peer:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _taken(self) -> bytes | None:
+    def _take(self) -> bytes | None:
         try:
             return self._channel.taken()
         except Garbled as error:
@@ -156,7 +156,7 @@ class Peer:
             self._channel.is_open = False
 
 
-def received(peers: Sequence[Peer], timeout: float) -> Iterator[tuple[Peer, bytes]]:
+def receive_any(peers: Sequence[Peer], timeout: float) -> Iterator[tuple[Peer, bytes]]:
     """Messages of many peers, as they come. It may be left at any message: no other is lost. peers: looked at
     anew before each wait: whoever is removed is no longer listened to. timeout: seconds for all of this.
     Raises Gone: one of them ended; what it had sent was given. Silent: none came in what was left of
@@ -164,7 +164,7 @@ def received(peers: Sequence[Peer], timeout: float) -> Iterator[tuple[Peer, byte
     until = monotonic() + timeout
     while True:
         for peer in list(peers):
-            while (message := peer._taken()) is not None:
+            while (message := peer._take()) is not None:
                 yield peer, message
                 if peer not in peers:
                     break

@@ -170,7 +170,7 @@ class Guard:
 
 class FileWatch:
     """Wakes whoever waits when a file grows, or another one is made in its folder (inotify, Linux).
-    descriptor: can be read from when that has happened since `heard`; None: this system does not say."""
+    descriptor: can be read from when that has happened since `discard`; None: this system does not say."""
 
     _MODIFIED, _CREATED = 0x2, 0x100  # inotify(7)
 
@@ -191,7 +191,7 @@ class FileWatch:
             ):
                 self.close()
 
-    def heard(self) -> None:
+    def discard(self) -> None:
         """Discard signals that have arrived so far."""
         if self.descriptor is not None:
             with suppress(BlockingIOError):

@@ -83,12 +83,12 @@ class Case(Struct, frozen=True, kw_only=True, omit_defaults=True):
         """This case with samples added to the series they belong to."""
         if not any(each.key == more.key for each in self.series):
             return structs.replace(self, series=[*self.series, more])
-        joined = [each.extended(more) if each.key == more.key else each for each in self.series]
+        joined = [each.extend(more) if each.key == more.key else each for each in self.series]
         return structs.replace(self, series=joined)
 
     def with_requests(self, more: Requests) -> Case:
         """This case with more rows behind those of its requests."""
-        return structs.replace(self, requests=self.requests.extended(more) if self.requests else more)
+        return structs.replace(self, requests=self.requests.extend(more) if self.requests else more)
 
 
 def case_key(target: str, axes: dict[str, Axis]) -> str:

@@ -92,7 +92,7 @@ class FlexShape(Struct, frozen=True, kw_only=True):
         """How it is typed, without its sizes."""
         return f"{self.provider}:{self.shape}"
 
-    def sized(self, ocpus: float, memory: float) -> Machine:
+    def size_to(self, ocpus: float, memory: float) -> Machine:
         """The machine with so many OCPUs and GB; whether it can be had says `why_not`."""
         price = ocpus * self.usd_per_ocpu_hour + memory * self.usd_per_gb_hour
         free = min(self.free_ocpu_hours, HOURS_PER_MONTH * ocpus) * self.usd_per_ocpu_hour

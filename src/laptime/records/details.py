@@ -212,7 +212,7 @@ class Details(Struct, frozen=True, kw_only=True, omit_defaults=True):
     failed: int | None = None
     extras: list[Any] = []
 
-    def merged(self, more: Details) -> Details:
+    def merge(self, more: Details) -> Details:
         nothing = structs.asdict(_NOTHING)
         told = {name: value for name, value in structs.asdict(more).items() if value != nothing[name]}
         return structs.replace(self, **told)
@@ -220,17 +220,17 @@ class Details(Struct, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def known_model(self) -> KnownModel:
         """The facts of `model` that laptime uses."""
-        return _known(self.model, KnownModel)
+        return _read_known(self.model, KnownModel)
 
     @property
     def known_inputs(self) -> KnownInputs:
         """The facts of `inputs` that laptime uses."""
-        return _known(self.inputs, KnownInputs)
+        return _read_known(self.inputs, KnownInputs)
 
     @property
     def receipt(self) -> Receipt:
         """The facts of `count` that laptime uses."""
-        return _known(self.count, Receipt)
+        return _read_known(self.count, Receipt)
 
     @property
     def unmeasured(self) -> dict[str, str]:
@@ -248,7 +248,7 @@ _NOTHING = Details()
 Known = TypeVar("Known")
 
 
-def _known(told: dict[str, Any], kind: type[Known]) -> Known:
+def _read_known(told: dict[str, Any], kind: type[Known]) -> Known:
     """The fields of a record in open facts; those of a damaged file say nothing."""
     try:
         return msgspec.convert(told, kind, strict=False)

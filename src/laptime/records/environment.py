@@ -67,7 +67,7 @@ class Environment(Struct, frozen=True, kw_only=True, omit_defaults=True):
     packages_sha256: str | None = None
     git: dict[str, Any] | None = None  # commit, dirty, of the folder the user works in
 
-    def extended(
+    def extend(
         self,
         devices: Iterable[Device] = (),
         libraries: Mapping[str, str] | None = None,
@@ -110,10 +110,10 @@ def _hardware(environment: Environment) -> dict[str, Any]:
         "vcpus": environment.vcpus,
         "physical_cores": environment.physical_cores,
         "isa": environment.isa,
-        "memory": _rounded(environment.memory, "GiB"),
+        "memory": _round_up(environment.memory, "GiB"),
         "virtual": environment.virtual,
         "devices": [
-            " ".join(filter(None, (device.name, device.model, _rounded(device.memory, "GiB"))))
+            " ".join(filter(None, (device.name, device.model, _round_up(device.memory, "GiB"))))
             for device in environment.devices
             if device.name != "cpu"
         ],
@@ -128,7 +128,7 @@ def _conditions(environment: Environment) -> dict[str, Any]:
         "usable_cpus": round(float(environment.usable_cpus), 2),
         "cpu_kind": environment.cpu_kind,
         "cpu_quota": None if quota is None else round(float(quota), 2),
-        "memory_limit": _rounded(environment.memory_limit, "MiB"),
+        "memory_limit": _round_up(environment.memory_limit, "MiB"),
         "governor": environment.governor,
         "turbo": environment.turbo,
         "drivers": {
@@ -144,7 +144,7 @@ def _conditions(environment: Environment) -> dict[str, Any]:
     }
 
 
-def _rounded(amount: int | None, unit: Literal["GiB", "MiB"]) -> str | None:
+def _round_up(amount: int | None, unit: Literal["GiB", "MiB"]) -> str | None:
     """Bytes in whole units, rounded up: kernels keep a little of what is built in, each another amount."""
     return None if amount is None else f"{-(-amount // (2**30 if unit == 'GiB' else 2**20))} {unit}"
 

@@ -94,7 +94,7 @@ class Level(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return OPEN if self.kind == "open" else CLOSED
 
 
-def seen_here(requests: Requests | None, level: Level) -> ServerCounts:
+def count_here(requests: Requests | None, level: Level) -> ServerCounts:
     """Count the answered requests of a level as seen here; `ttft` counts from sending."""
     whole = [row for row in requests.rows() if row.is_whole] if requests else []
     first = [row.first - row.sent for row in whole if row.is_streamed]

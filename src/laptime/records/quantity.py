@@ -98,22 +98,22 @@ class Quantity(Struct, frozen=True, omit_defaults=True):
             return None
         return (self.high - self.low) / 2 / abs(self.value)
 
-    def scaled(self, factor: float, unit: str | None = None) -> Quantity:
+    def scale(self, factor: float, unit: str | None = None) -> Quantity:
         """This number times an exact one above or below zero."""
-        return self._turned(lambda end: end * factor, unit)
+        return self._turn(lambda end: end * factor, unit)
 
-    def inverted(self, numerator: float = 1.0, unit: str = "1") -> Quantity:
+    def invert(self, numerator: float = 1.0, unit: str = "1") -> Quantity:
         """An exact number above zero divided by this one, which is not below zero; 1 / 0 is infinite."""
-        return self._turned(lambda end: numerator / end if end > 0 else math.inf, unit)
+        return self._turn(lambda end: numerator / end if end > 0 else math.inf, unit)
 
-    def divided(self, by: float | Quantity, unit: str | None = None) -> Quantity:
+    def divide(self, by: float | Quantity, unit: str | None = None) -> Quantity:
         """This number over an exact one, or over a quantity above zero: from end to end, as both may err.
 
         Without the interval of both there is none; an exact number needs none."""
         if not isinstance(by, Quantity):
-            return self.scaled(1 / by, unit)
+            return self.scale(1 / by, unit)
         if by.exact:
-            return self.scaled(1 / by.value, unit)
+            return self.scale(1 / by.value, unit)
         ratio, n = self.value / by.value, min(self.n, by.n) if not self.exact else by.n
         unit = self.unit if unit is None else unit
         ends = (self.value, self.value) if self.exact else self.interval
@@ -124,9 +124,9 @@ class Quantity(Struct, frozen=True, omit_defaults=True):
 
     def at_most(self, limit: float) -> Quantity:
         """This number, or an exact one that it cannot exceed."""
-        return self._turned(lambda end: min(end, limit), None)
+        return self._turn(lambda end: min(end, limit), None)
 
-    def judged(self, limit: float, *, at_least: bool = False) -> Judgement:
+    def judge(self, limit: float, *, at_least: bool = False) -> Judgement:
         """Whether it is at most (`at_least`: at least) a limit."""
         low, high = (self.value, self.value) if self.exact else (self.low, self.high)
         if low is None or high is None or math.isnan(low + high):
@@ -135,7 +135,7 @@ class Quantity(Struct, frozen=True, omit_defaults=True):
             return KEPT if low >= limit else BROKEN if high < limit else UNDECIDED
         return KEPT if high <= limit else BROKEN if low > limit else UNDECIDED
 
-    def _turned(self, turn: Callable[[float], float], unit: str | None) -> Quantity:
+    def _turn(self, turn: Callable[[float], float], unit: str | None) -> Quantity:
         """The same of value and ends, in order again; a factor that is not a number leaves no interval."""
         ends = sorted(map(turn, self.interval or ()))
         low, high = (None, None) if not ends or any(map(math.isnan, ends)) else ends

@@ -169,7 +169,7 @@ class Requests(Struct, frozen=True, kw_only=True, omit_defaults=True):
         columns = [[""] * len(self) if name == "detail" else self.column(name) for name in kept]
         return [Answer(*row) for row in zip(*columns, strict=True)]
 
-    def extended(self, more: Requests) -> Requests:
+    def extend(self, more: Requests) -> Requests:
         """This table with another's rows behind its own.
         Raises ValueError: the other's requests came in another way."""
         if more.regime != self.regime:

@@ -132,7 +132,7 @@ class Series(Struct, frozen=True, kw_only=True, omit_defaults=True):
         """Series with equal keys in one case are parts of one series."""
         return self.metric.tag, self.regime
 
-    def extended(self, more: Series) -> Series:
+    def extend(self, more: Series) -> Series:
         """This series with another's samples behind its own.
 
         Optional columns missing on one side only are filled: process 0, no label, 1 call. Times cannot be

@@ -134,7 +134,7 @@ def _phrase(name: str, value: Axis | None) -> str:
     return _WITHOUT.get(name) or f"{_ABSENT.get(name, 'no')} {printable(name).replace('_', ' ')}"
 
 
-def held(run: Run) -> str:
+def name_held(run: Run) -> str:
     """The axes that all cases share: what a table does not repeat in each row."""
     if not run.cases:
         return ""

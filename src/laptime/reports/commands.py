@@ -39,7 +39,7 @@ def again(run: Run, *options: str, verb: str = "", without: Sequence[str] = ()) 
 
     without: options without a value that are left out."""
     verb = verb or run.verb
-    typed = _typed(run, verb)
+    typed = _find_words(run, verb)
     rest = _others(typed[1:], (*options, *without), options)
     targets = [subject.target for subject in run.subjects]
     if not typed and any(subject.source == IN_MEMORY for subject in run.subjects):
@@ -99,7 +99,7 @@ def _others(words: Sequence[str], without: Sequence[str], options: Sequence[str]
     return [word for _, word in kept if word.partition("=")[0] not in without]
 
 
-def _typed(run: Run, verb: str) -> list[str]:
+def _find_words(run: Run, verb: str) -> list[str]:
     """The words of the command from its verb on; [] if none was typed that measures this again."""
     words = run.command
     found = next((word for word in (verb, "compare", "check") if word in words), "")

@@ -106,14 +106,14 @@ class Cell(Struct, frozen=True):
     draw: Callable[[], Markup] | None = None  # what the page shows instead of the text
 
 
-def measured(quantity: Quantity) -> Cell:
+def as_cell(quantity: Quantity) -> Cell:
     """A quantity with its interval."""
     return Cell(text=quantity.text, value=quantity.value, interval=quantity.interval_text)
 
 
 def number(value: float | None, unit: str, ci95: tuple[float, float] | None = None) -> Cell:
     """A number with its unit, and its interval if it has one."""
-    return Cell(text="-") if value is None else measured(Quantity.of(value, ci95, unit=unit))
+    return Cell(text="-") if value is None else as_cell(Quantity.of(value, ci95, unit=unit))
 
 
 class Extra(Struct, frozen=True, kw_only=True):
@@ -225,7 +225,7 @@ class Code(Block, frozen=True):
 class Drawing(Protocol):
     """A `page.plot.Plot`, or anything that can do the same."""
 
-    def drawn(self, width: float) -> Markup:
+    def draw(self, width: float) -> Markup:
         """It for a width in pixels: the page has one for wide screens, and one for phones."""
         ...
 

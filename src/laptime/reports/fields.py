@@ -31,7 +31,7 @@ class Field(NamedTuple):
         return attrgetter(self.value)(row) if isinstance(self.value, str) else self.value(row)
 
 
-def listed(
+def tabulate(
     id: str,
     fields: Iterable[Field | Literal[False]],
     rows: Iterable[Any],
@@ -47,7 +47,7 @@ def listed(
     return Table(id, columns, made, **settings)
 
 
-def told(value: float | None, write: Callable[[Any], str]) -> Cell:
+def tell(value: float | None, write: Callable[[Any], str]) -> Cell:
     """A number as it is written, `-` if there is none."""
     return Cell("-" if value is None else write(value), value)
 
@@ -85,7 +85,7 @@ def table(
     """
     numbers, is_tree = itertools.count(), settings.get("tree")
 
-    def described(row: Any) -> dict[str, Any]:
+    def describe(row: Any) -> dict[str, Any]:
         index = next(numbers)
         is_brief = brief(row) if callable(brief) else index < brief
         return {
@@ -100,7 +100,7 @@ def table(
         field._replace(priority=index, detail="brief" if field.brief or not index else "page")
         for index, field in enumerate(fields)
     ]
-    return listed(id, columns, rows, row=described, **settings)
+    return tabulate(id, columns, rows, row=describe, **settings)
 
 
 def _key(row: Any) -> str:

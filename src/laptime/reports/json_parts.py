@@ -38,7 +38,7 @@ def struct(name: str, about: str, fields: Mapping[str, Any]) -> type[Struct]:
     return defstruct(name, named, frozen=True, kw_only=True, module=__name__, namespace={"__doc__": about})
 
 
-def filled(document: type[T], *records: Any, **special: Any) -> T:
+def fill(document: type[T], *records: Any, **special: Any) -> T:
     """A document with what is special to it; every other field is that of the first record that has it."""
     fields = [name for name in document.__struct_fields__ if name not in special]
     copied = {name: next(getattr(each, name) for each in records if hasattr(each, name)) for name in fields}
@@ -63,7 +63,7 @@ OF_RUN = {name: str for name in ("laptime", "id", "verb", "name", "started")} | 
 
 def reason(check: Check, case: Case | None) -> Reason:
     """A check with something to say, as the document has it."""
-    return filled(Reason, check, check=check.name, case=case.key if case else None)
+    return fill(Reason, check, check=check.name, case=case.key if case else None)
 
 
 def reasons(run: Run) -> list[Reason]:
@@ -73,7 +73,7 @@ def reasons(run: Run) -> list[Reason]:
 
 def machine(run: Run) -> Struct:
     """The environment without the host's name."""
-    return filled(Environment, run.environment)
+    return fill(Environment, run.environment)
 
 
 def plain(value: Any) -> Any:
@@ -87,14 +87,14 @@ def plain(value: Any) -> Any:
     return [plain(item) for item in value] if isinstance(value, list | tuple) else value
 
 
-def written(value: Any, indent: int = 0) -> str:
+def write(value: Any, indent: int = 0) -> str:
     """JSON by lines: a dictionary's key a line, and a list's item if items are dictionaries."""
     pad = " " * (indent + 2)
     if isinstance(value, dict) and value:
-        rows = [f"{pad}{_compact(name)}: {written(item, indent + 2)}" for name, item in value.items()]
+        rows = [f"{pad}{_compact(name)}: {write(item, indent + 2)}" for name, item in value.items()]
         return "{\n" + ",\n".join(rows) + f"\n{' ' * indent}}}"
     if isinstance(value, list) and any(isinstance(item, dict) for item in value):
-        rows = [pad + written(item, indent + 2) for item in value]
+        rows = [pad + write(item, indent + 2) for item in value]
         return "[\n" + ",\n".join(rows) + f"\n{' ' * indent}]"
     return _compact(value)
 

@@ -35,11 +35,11 @@ def sections(document: doc.Document, medium: Medium) -> Iterator[doc.Section]:
 
 def blocks(blocks: Iterable[doc.Block], medium: Medium) -> list[doc.Block]:
     """The blocks with content, holding only what the medium shows."""
-    shown = [_trimmed(block, medium) for block in blocks if block.detail in _DETAILS[medium]]
+    shown = [_trim(block, medium) for block in blocks if block.detail in _DETAILS[medium]]
     return [block for block in shown if _has_content(block)]
 
 
-def _trimmed(block: doc.Block, medium: Medium) -> doc.Block:
+def _trim(block: doc.Block, medium: Medium) -> doc.Block:
     details = _DETAILS[medium]
     if isinstance(block, doc.Table):
         rows = [row for row in block.rows if row.detail in details]

@@ -56,7 +56,7 @@ def console(*, color: bool) -> Console:
     )
 
 
-def printed(lines: Iterable[Text], *, color: bool) -> str:
+def print_lines(lines: Iterable[Text], *, color: bool) -> str:
     """The lines as one text, nothing hanging over their ends."""
     out = console(color=color)
     with out.capture() as captured:
@@ -66,7 +66,7 @@ def printed(lines: Iterable[Text], *, color: bool) -> str:
     return captured.get()
 
 
-def drawn(table: RenderableType) -> list[Text]:
+def draw(table: RenderableType) -> list[Text]:
     """Return rich's drawing of a table, line by line."""
     out = console(color=True)
     rows = out.render_lines(table, out.options, pad=False)
@@ -78,17 +78,17 @@ def style_of(word: str) -> str:
     return _STYLES.get(word) or _COLOURS.get(words.TONES.get(word, ""), "")
 
 
-def titled(topic: str, text: str, width: int, *, style: str = "dim", indent: int = INDENT) -> list[Text]:
+def lay_out(topic: str, text: str, width: int, *, style: str = "dim", indent: int = INDENT) -> list[Text]:
     """`topic      text`, continued under the text; width 0 leaves it on one line."""
     text = words.printable(text)
-    body = wrapped(topic, text, width, indent=indent) if width else [topic.ljust(indent - 1) + " " + text]
+    body = wrap(topic, text, width, indent=indent) if width else [topic.ljust(indent - 1) + " " + text]
     return [
         Text.assemble((body[0][: len(topic)], style), body[0][len(topic) :]),
         *(Text(line) for line in body[1:]),
     ]
 
 
-def wrapped(topic: str, text: str, width: int, *, indent: int = INDENT) -> list[str]:
+def wrap(topic: str, text: str, width: int, *, indent: int = INDENT) -> list[str]:
     """Lines of at most `width` columns, the topic before the first; long words stay whole."""
     first = (topic.ljust(indent - 1) + " ") if indent else ""
     lines = textwrap.wrap(
@@ -102,7 +102,7 @@ def wrapped(topic: str, text: str, width: int, *, indent: int = INDENT) -> list[
     return [line.replace(_TIED, " ") for line in lines] or [first.rstrip()]
 
 
-def shortened(text: str, most: int) -> str:
+def shorten(text: str, most: int) -> str:
     """The text with its middle left out: both ends of a name say more than the middle."""
     if cell_len(text) <= most:
         return text
@@ -155,23 +155,23 @@ def lines(table: Table, width: int) -> list[Text]:
     """The table on at most `width` columns; else a cell a line, if that is short."""
     columns: list[_Shown] = []
     for columns in _layouts(table):
-        if (fitting := _fitted(columns, width)) is not None:
+        if (fitting := _fit(columns, width)) is not None:
             return _grid(table, fitting, width)
-    stacked = _stacked(table, next(_layouts(table)))
-    return stacked if len(stacked) <= _STACKED else _narrowed(table, columns, width) or stacked
+    stacked = _stack(table, next(_layouts(table)))
+    return stacked if len(stacked) <= _STACKED else _narrow(table, columns, width) or stacked
 
 
-def _narrowed(table: Table, columns: list[_Shown], width: int) -> list[Text]:
+def _narrow(table: Table, columns: list[_Shown], width: int) -> list[Text]:
     """Without the last numbers, and which they are; nothing if names and the first number do not fit."""
     kept, left_out = list(columns), list[str]()
-    while (fitting := _fitted(kept, width, shortest=_NARROW_NAME)) is None:
+    while (fitting := _fit(kept, width, shortest=_NARROW_NAME)) is None:
         numbers = [at for at, column in enumerate(kept) if column.kind != "name"][1:]
         if not numbers:
             return []
         left_out.insert(0, kept.pop(numbers[-1]).title)
     note = f"a wider terminal also shows {', '.join(filter(None, left_out))}"
     lines = _grid(table, fitting, width)
-    return [*lines, *(Text(line, style="dim") for line in wrapped("", note, width, indent=len(GAP)))]
+    return [*lines, *(Text(line, style="dim") for line in wrap("", note, width, indent=len(GAP)))]
 
 
 def _layouts(table: Table) -> Iterator[list[_Shown]]:
@@ -217,7 +217,7 @@ def _width(column: _Shown) -> int:
     return max(map(cell_len, (column.title, column.regime, *column.texts)))
 
 
-def _fitted(columns: list[_Shown], width: int, shortest: int = _SHORTEST_NAME) -> list[_Shown] | None:
+def _fit(columns: list[_Shown], width: int, shortest: int = _SHORTEST_NAME) -> list[_Shown] | None:
     """The columns with names as short as needed; None if they do not fit."""
     fitting = list(columns)
     while (over := sum(len(GAP) + _width(column) for column in fitting) - width) > 0:
@@ -228,7 +228,7 @@ def _fitted(columns: list[_Shown], width: int, shortest: int = _SHORTEST_NAME) -
         if not names or longest <= least:
             return None
         most = max(least, longest - over)
-        fitting[place] = fitting[place]._replace(texts=[shortened(t, most) for t in fitting[place].texts])
+        fitting[place] = fitting[place]._replace(texts=[shorten(t, most) for t in fitting[place].texts])
         if _width(fitting[place]) >= longest:
             return None  # characters that are two columns wide do not always get shorter
     return fitting
@@ -243,18 +243,18 @@ def _grid(table: Table, columns: list[_Shown], width: int) -> list[Text]:
     for index, row in enumerate(table.rows):
         cells = [Text(each.texts[index], style=style_of(each.tones[index])) for each in columns]
         grid.add_row(*cells, style=style_of(row.tone))
-    lines = [Text(GAP).append(line) for line in drawn(grid)]
+    lines = [Text(GAP).append(line) for line in draw(grid)]
     titles = lines[: len(lines) - len(table.rows)]
     body = zip(table.rows, lines[len(titles) :], strict=True)
     return [*titles, *(line for row, text in body for line in (text, *_notes(row, width)))]
 
 
 def _notes(row: Row, width: int) -> list[Text]:
-    notes = [wrapped("", printable(note), width, indent=2 * len(GAP)) for note in row.notes]
+    notes = [wrap("", printable(note), width, indent=2 * len(GAP)) for note in row.notes]
     return [Text(line, style="dim") for note in notes for line in note]
 
 
-def _stacked(table: Table, columns: list[_Shown]) -> list[Text]:
+def _stack(table: Table, columns: list[_Shown]) -> list[Text]:
     """For narrow terminals: a row a block, a cell a line."""
     names = [f"{each.title} ({each.regime})" if each.regime else each.title for each in columns]
     wide = max(map(cell_len, names))

@@ -50,7 +50,7 @@ def diagnose(profile: Profile, machine: Environment | None = None) -> list[Findi
         findings = [each for each in findings if each.gain is None]
     limit = verdict(profile).bound
     return sorted(
-        _evidence.settled(profile, findings, general),
+        _evidence.settle(profile, findings, general),
         key=lambda one: (
             _ORDER[one.severity],
             _evidence.bound(profile, one) != limit,

@@ -171,7 +171,7 @@ def pools(profile: Profile) -> dict[str, float]:
     }
 
 
-def settled(profile: Profile, findings: Sequence[Finding], general: Mapping[str, int]) -> list[Finding]:
+def settle(profile: Profile, findings: Sequence[Finding], general: Mapping[str, int]) -> list[Finding]:
     """The findings with gains that can be had together, the original order kept.
 
     One that keeps less than half of its gain, and less than is worth a line, says nothing of its own: it is
@@ -185,7 +185,7 @@ def settled(profile: Profile, findings: Sequence[Finding], general: Mapping[str,
         if finding.gain is None:
             kept[finding.kind] = finding
             continue
-        gain = min(_taken(finding, left), whole)
+        gain = min(_take(finding, left), whole)
         whole -= gain
         gain /= slower
         alone = finding.gain / slower
@@ -201,7 +201,7 @@ def bound(profile: Profile, finding: Finding) -> Bound | None:
     return "cpu" if relieved == "device" and not profile.overview.devices else relieved
 
 
-def _taken(finding: Finding, left: dict[str, float]) -> float:
+def _take(finding: Finding, left: dict[str, float]) -> float:
     """Return the rest of what this finding reaches, and take it out of the pools."""
     wanted = finding.gain or 0.0
     reaches: dict[str, float] = finding.evidence.get("reaches", {})

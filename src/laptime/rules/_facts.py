@@ -115,7 +115,7 @@ def hidden(profile: Profile) -> Wait | None:
     loader_seconds = profile.overview.breakdown.dataloader_ns * 1e-9
     if step(profile) <= 0 or share(profile, loader_seconds) > DATA_WAIT:
         return None
-    seen = (_attributed(profile), _in_ranges(profile), _in_operators(profile), _preprocessing(profile))
+    seen = (_find_attributed(profile), _in_ranges(profile), _in_operators(profile), _preprocessing(profile))
     longest = max(seen)
     return longest if share(profile, longest.seconds) > DATA_WAIT else None
 
@@ -136,7 +136,7 @@ def _preprocessing(profile: Profile) -> Wait:
     return Wait(0.0, "", [])
 
 
-def _attributed(profile: Profile) -> Wait:
+def _find_attributed(profile: Profile) -> Wait:
     """Return the wait attributed to data already: by the device's idle time, else by the timed loader."""
     if profile.overview.devices:
         return Wait(idle_seconds(profile, "data"), "the device is idle meanwhile", [])

@@ -171,7 +171,7 @@ def loader_wait(profile: Profile) -> float:
     return profile.overview.breakdown.dataloader_ns * 1e-9 if part is None else step(profile) * part
 
 
-def waited_times(profile: Profile, waited: float) -> str:
+def say_wait(profile: Profile, waited: float) -> str:
     """`2.27 ms of each 3.89 ms untraced step (58 %)`, of the traced one if no other is known."""
     part, plain = untraced_wait(profile), profile.reconciled
     if part is None or plain is None:

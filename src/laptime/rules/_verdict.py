@@ -260,20 +260,18 @@ def shares(profile: Profile) -> dict[Bound, float]:
         bounds["unknown"] = idle
     # The same with what hides as work of the host, or behind a wait, counted as what it is: waiting for data,
     # initialisation, work that the file does not show.
-    parts = _moved(bounds, share(profile, mistaken(profile)), ("host",), "input")
+    parts = _move(bounds, share(profile, mistaken(profile)), ("host",), "input")
     prepared = _facts.host_seconds(profile, "preprocessing")
-    parts = _moved(parts, share(profile, prepared), ("host", "synchronisation"), "input")
+    parts = _move(parts, share(profile, prepared), ("host", "synchronisation"), "input")
     begun = _facts.host_seconds(profile, *_facts.BEGINNING)
-    parts = _moved(parts, share(profile, begun), ("synchronisation", "host", "copy"), "unknown")
-    parts = _moved(parts, share(profile, _empty_seconds(profile)), ("synchronisation", "copy"), "unknown")
+    parts = _move(parts, share(profile, begun), ("synchronisation", "host", "copy"), "unknown")
+    parts = _move(parts, share(profile, _empty_seconds(profile)), ("synchronisation", "copy"), "unknown")
     # What a wait for the device lets come to light, and is no launching, stays the host's own work.
     busy = share(profile, _facts.host_seconds(profile, "compilation", "collection"))
-    return _moved(parts, max(0.0, busy - parts.get("host", 0.0)), ("synchronisation",), "host")
+    return _move(parts, max(0.0, busy - parts.get("host", 0.0)), ("synchronisation",), "host")
 
 
-def _moved(
-    parts: dict[Bound, float], part: float, origin: tuple[Bound, ...], to: Bound
-) -> dict[Bound, float]:
+def _move(parts: dict[Bound, float], part: float, origin: tuple[Bound, ...], to: Bound) -> dict[Bound, float]:
     """Shares with so much taken from the first of these bounds that have it, and given to another one."""
     moved = dict(parts)
     for each in origin:

@@ -10,7 +10,7 @@ selections a step and a tenth of it are our own thresholds."""
 from __future__ import annotations
 
 from laptime.rules._evidence import Finding, Profile, finding
-from laptime.rules._reading import NOTABLE, WORTH, in_loader, loading, operators, share, waited_times
+from laptime.rules._reading import NOTABLE, WORTH, in_loader, loading, operators, say_wait, share
 
 MANY = 100
 TENSORS = "torch/utils/data/dataset.py"
@@ -35,7 +35,7 @@ def rule(profile: Profile) -> Finding | None:
         profile,
         "batched-fetch",
         f"the DataLoader picks samples one by one, {picks:,.0f} times {row.name} a step, and is waited for"
-        f" {waited_times(profile, work.waited)}",
+        f" {say_wait(profile, work.waited)}",
         gain=gain,
         gain_is="the wait for the loader, as far as its operators pick samples and put batches together",
         evidence={"selections_per_step": picks, "share_of_loader": work.picking},

@@ -18,7 +18,7 @@ FRAMEWORKS = ("torch", "tensorflow")
 def rule(profile: Profile) -> Finding | None:
     """Say how much time it is, and how to have it in the steps, or less of it."""
     if profile.reconciled is not None:
-        return _untraced(profile)
+        return _find_untraced(profile)
     between = profile.overview.between_ns * 1e-9
     if share(profile, between) < NOTABLE or profile.overview.steps < 2:
         return None
@@ -35,7 +35,7 @@ def rule(profile: Profile) -> Finding | None:
     )
 
 
-def _untraced(profile: Profile) -> Finding | None:
+def _find_untraced(profile: Profile) -> Finding | None:
     """The finding of the untraced loop, without the part of `new_workers`."""
     plain = profile.reconciled
     assert plain is not None

@@ -29,7 +29,7 @@ def rule(profile: Profile) -> Finding | None:
     parts = shares(profile)
     threads = profile.facts.get("torch.num_threads")
     if isinstance(threads, int) and threads >= CROWDED * usable and parts.get("cpu", 0.0) >= THRESHOLD:
-        return _crowded(profile, threads, usable, parts.get("cpu", 0.0))
+        return _find_crowded(profile, threads, usable, parts.get("cpu", 0.0))
     left = usable - max(0.0, reconciled.others or 0.0)
     if reconciled.threads_busy >= THRESHOLD * left:
         return None
@@ -60,7 +60,7 @@ def rule(profile: Profile) -> Finding | None:
     )
 
 
-def _crowded(profile: Profile, threads: int, usable: float, working: float) -> Finding | None:
+def _find_crowded(profile: Profile, threads: int, usable: float, working: float) -> Finding | None:
     """Threads that take CPUs from one another: each operator waits for its slowest part."""
     gain = step(profile) * working * (1 - usable / threads)
     return finding(

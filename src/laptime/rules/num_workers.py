@@ -16,10 +16,10 @@ from laptime.rules._reading import (
     loader_wait,
     marks,
     per_step,
+    say_wait,
     share,
     slowdown,
     step,
-    waited_times,
 )
 
 HANDOVER = 0.5e-3
@@ -56,7 +56,7 @@ def rule(profile: Profile) -> Finding | None:
     return finding(
         profile,
         "num-workers",
-        f"the DataLoader{how} is waited for {waited_times(profile, max(waited, gain))}",
+        f"the DataLoader{how} is waited for {say_wait(profile, max(waited, gain))}",
         gain=gain,
         gain_is="wait for the loader while the device runs nothing"
         if profile.overview.devices
@@ -81,7 +81,7 @@ def _less_work(profile: Profile, waited: float) -> Finding:
     return finding(
         profile,
         "num-workers",
-        f"the DataLoader is waited for {waited_times(profile, waited)}, and workers have no CPU of their own",
+        f"the DataLoader is waited for {say_wait(profile, waited)}, and workers have no CPU of their own",
         loud="advice",
         evidence={
             "dataloader_s_per_step": waited,

@@ -19,7 +19,7 @@ DAMAGE = (msgspec.MsgspecError, ValueError, RecursionError)  # what decoding a d
 def encode(record: object) -> bytes:
     """One line of JSON. Numbers that JSON lacks show up as null; without one the slow way is spared."""
     data = msgspec.json.encode(record)
-    return data if b"null" not in data else msgspec.json.encode(spelled(msgspec.to_builtins(record)))
+    return data if b"null" not in data else msgspec.json.encode(spell_out(msgspec.to_builtins(record)))
 
 
 def decode(data: bytes, kind: type[Record]) -> Record:
@@ -27,14 +27,14 @@ def decode(data: bytes, kind: type[Record]) -> Record:
     return msgspec.json.decode(data, type=kind, strict=False)
 
 
-def spelled(value: Any, spell: Callable[[float], str] = str) -> Any:
+def spell_out(value: Any, spell: Callable[[float], str] = str) -> Any:
     """The same plain data with infinities and NaN in letters."""
     if isinstance(value, float):
         return value if math.isfinite(value) else spell(value)
     if isinstance(value, dict):
-        return {str(name): spelled(item, spell) for name, item in value.items()}
+        return {str(name): spell_out(item, spell) for name, item in value.items()}
     if not isinstance(value, list | tuple):
         return value
     with suppress(TypeError, OverflowError):  # thousands of numbers: all are finite if their sum is
-        return value if math.isfinite(sum(value)) else [spelled(item, spell) for item in value]
-    return [spelled(item, spell) for item in value]
+        return value if math.isfinite(sum(value)) else [spell_out(item, spell) for item in value]
+    return [spell_out(item, spell) for item in value]

@@ -15,7 +15,7 @@ from laptime.records.event import RunFinished, RunStarted
 from laptime.records.run import Run
 from laptime.store import folder
 from laptime.store.journal import Journal, read_journal
-from laptime.store.schema import damaged, read_run
+from laptime.store.schema import read_run, refuse_file
 
 LARGEST = 512 << 20  # bytes that a run may have, unpacked; one with a million samples has 50 MB
 
@@ -39,7 +39,7 @@ def read(path: Path) -> Run:
     return read_journal(data, path) if path.suffix == ".jsonl" else read_run(data, path)
 
 
-def stored(root: Path | None = None) -> list[Path]:
+def list_files(root: Path | None = None) -> list[Path]:
     """The files of all runs, newest first."""
     return [Path(path) for path in paths(root or folder.home())]
 
@@ -50,8 +50,8 @@ def paths(base: Path) -> list[str]:
     A run that was stopped between its two files has a journal and a finished file; the finished one counts.
     """
     by_id: dict[str, str] = {}
-    for month in _scanned(base / "runs"):
-        for entry in _scanned(month) if month.is_dir() else ():
+    for month in _scan(base / "runs"):
+        for entry in _scan(month) if month.is_dir() else ():
             if entry.name.endswith(folder.SUFFIXES) and not entry.name.startswith("."):
                 run_id = entry.name.partition(".")[0]
                 if run_id not in by_id or not entry.name.endswith(".jsonl"):
@@ -59,7 +59,7 @@ def paths(base: Path) -> list[str]:
     return [by_id[run_id] for run_id in sorted(by_id, reverse=True)]
 
 
-def _scanned(place: Path | os.DirEntry[str]) -> list[os.DirEntry[str]]:
+def _scan(place: Path | os.DirEntry[str]) -> list[os.DirEntry[str]]:
     try:
         with os.scandir(place) as entries:
             return list(entries)
@@ -70,14 +70,14 @@ def _scanned(place: Path | os.DirEntry[str]) -> list[os.DirEntry[str]]:
 def _bytes(path: Path) -> bytes:
     try:
         if not stat.S_ISREG(path.stat().st_mode):  # a pipe would be waited for, a device has no end
-            raise damaged(path, "it is a pipe, a device or a folder")
+            raise refuse_file(path, "it is a pipe, a device or a folder")
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
             data: bytes = file.read(LARGEST + 1)
         if len(data) > LARGEST:
-            raise damaged(path, f"it holds more than {LARGEST >> 20} MiB")
+            raise refuse_file(path, f"it holds more than {LARGEST >> 20} MiB")
         return data
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise damaged(path, error) from error
+        raise refuse_file(path, error) from error
     except OSError as error:
         raise UsageError(
             f"{path} cannot be read", why=error.strerror or str(error), next="laptime list"

@@ -22,7 +22,7 @@ from laptime.kit import __version__
 from laptime.kit.errors import UsageError
 from laptime.records.run import Run
 from laptime.store import files, folder
-from laptime.store.schema import damaged
+from laptime.store.schema import refuse_file
 
 NAME = "index.sqlite"
 _FORMAT = 3
@@ -116,15 +116,15 @@ def _rows(base: Path, wanted: list[str], kept: Kept[Row], *, drop: bool = True) 
     """Rows of these files, newest first; with `drop`, those of other files leave the index at the end."""
     if not wanted:
         return
-    index = _opened(base / NAME)
+    index = _open(base / NAME)
     start = len(str(base)) + 1
     try:
         for first in range(0, len(wanted), _CHUNK):
-            found = list(_stated(wanted[first : first + _CHUNK], start))
+            found = list(_stat(wanted[first : first + _CHUNK], start))
             try:
                 indexed = _content(index, kept.table, [file.relative for file in found])
             except sqlite3.DatabaseError:  # a damaged page, which nobody sees before it is read
-                index, indexed = _opened(base / NAME, damaged=True), {}
+                index, indexed = _open(base / NAME, damaged=True), {}
             yield from _chunk(index, found, indexed, kept)
         if drop and index is not None:
             there = {path[start:] for path in wanted}
@@ -141,7 +141,7 @@ def _chunk(index: Any, found: list[_File], indexed: Indexed, kept: Kept[Row]) ->
     newest = (time.time() - _FRESH) * 1e9
     try:
         for file in found:
-            row = _decoded(kept, indexed.get((file.relative, file.mtime, file.size)))
+            row = _decode(kept, indexed.get((file.relative, file.mtime, file.size)))
             if row is None:
                 row = _read(kept, file)
                 if row is None:
@@ -154,7 +154,7 @@ def _chunk(index: Any, found: list[_File], indexed: Indexed, kept: Kept[Row]) ->
             _write(index, f"replace into {kept.table} values (?, ?, ?, ?)", fresh)  # noqa: S608 (ours)
 
 
-def _stated(paths: list[str], start: int) -> Iterator[_File]:
+def _stat(paths: list[str], start: int) -> Iterator[_File]:
     for path in paths:
         with contextlib.suppress(OSError):
             stat = os.stat(path)  # noqa: PTH116 (a Path takes longer to make)
@@ -169,11 +169,11 @@ def _read(kept: Kept[Row], file: _File) -> Row | None:
         reason = error
     except Exception as error:
         # Whatever the file of one run holds, the others are listed, and this one with the reason.
-        reason = damaged(path, f"it cannot be summed up: {type(error).__name__}: {error}")
+        reason = refuse_file(path, f"it cannot be summed up: {type(error).__name__}: {error}")
     return kept.unreadable(file.relative, reason) if path.exists() else None
 
 
-def _listed(run: Run, path: str) -> ListedRun:
+def _list_run(run: Run, path: str) -> ListedRun:
     case, number = _headline(run)
     return ListedRun(
         id=folder.id_of(Path(path)),
@@ -212,7 +212,7 @@ def _headline(run: Run) -> tuple[str, Number | None]:
 _LINES = Kept(
     table="lines",
     decode=msgspec.json.Decoder(ListedRun).decode,
-    read=lambda path, relative: _listed(files.read(path), relative),
+    read=lambda path, relative: _list_run(files.read(path), relative),
     unreadable=lambda path, error: ListedRun(
         id=folder.id_of(Path(path)), path=path, fault=error.why or error.what
     ),
@@ -220,7 +220,7 @@ _LINES = Kept(
 )
 
 
-def _opened(path: Path, *, damaged: bool = False) -> sqlite3.Connection | None:
+def _open(path: Path, *, damaged: bool = False) -> sqlite3.Connection | None:
     """The index, made again when it is damaged; None when it cannot be used now."""
     for again in (damaged, True):
         try:
@@ -257,7 +257,7 @@ def _content(index: sqlite3.Connection | None, table: str, paths: list[str]) -> 
     return {}
 
 
-def _decoded(kept: Kept[Row], data: bytes | None) -> Row | None:
+def _decode(kept: Kept[Row], data: bytes | None) -> Row | None:
     with contextlib.suppress(msgspec.MsgspecError, TypeError):
         return None if data is None else kept.decode(data)
     return None

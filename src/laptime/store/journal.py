@@ -29,7 +29,7 @@ from laptime.records.event import Event
 from laptime.records.run import Run
 from laptime.store import folder
 from laptime.store.encoding import DAMAGE, decode, encode
-from laptime.store.schema import CURRENT, Opening, current, damaged, version_of
+from laptime.store.schema import CURRENT, Opening, current, refuse_file, version_of
 
 _MEASURED = (events.Measured, events.RequestsEnded, events.CaseChanged, events.ProfileMade, events.Diagnosed)
 COMPRESS_ABOVE = 1_000_000  # bytes of JSON from which a finished run is stored gzipped
@@ -224,22 +224,22 @@ def read_journal(data: bytes, path: Path) -> Run:
     try:
         run = current(builder.run(), version)
     except ValueError as error:
-        raise damaged(path, f"the journal holds {count(lost, 'line')}, and none begins a run") from error
+        raise refuse_file(path, f"the journal holds {count(lost, 'line')}, and none begins a run") from error
     if run.status != "running":
         return run
-    return run if is_running(path) else _interrupted(run, lost)
+    return run if is_running(path) else _interrupt(run, lost)
 
 
-def _interrupted(run: Run, lost: int) -> Run:
+def _interrupt(run: Run, lost: int) -> Run:
     checks = [*run.checks]
     if lost:
         sentence = f"{count(lost, 'line')} of the journal could not be read; the samples in it are lost"
         checks.append(Check(name="journal", outcome="note", sentence=sentence))
-    cases = [_unfinished(case) for case in run.cases]
+    cases = [_interrupt_case(case) for case in run.cases]
     return structs.replace(run, status="interrupted", cases=cases, checks=checks)
 
 
-def _unfinished(case: Case) -> Case:
+def _interrupt_case(case: Case) -> Case:
     """A case whose samples were not checked any more: they are kept, and say so."""
     if case.status != "ok" or case.checks:
         return case

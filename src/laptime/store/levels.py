@@ -54,7 +54,7 @@ class RunLevels(Struct, frozen=True, kw_only=True, omit_defaults=True):
     cases: list[CaseLevels] = []
 
 
-def stored(root: Path | None = None) -> Iterator[RunLevels]:
+def read(root: Path | None = None) -> Iterator[RunLevels]:
     """Yield the levels of all runs that can be read and have ended, newest first."""
     return (run for run in index.rows(_LEVELS, root) if run.cases and run.status != "running")
 

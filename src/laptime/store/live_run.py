@@ -59,7 +59,7 @@ class LiveRun:
 Recorded = tuple[Run, UsageError | None]  # a run, and why it is not kept where it belongs; None when it is
 
 
-def recorded(work: Callable[[Listener], Run], *listeners: Listener, save: bool = True) -> Recorded:
+def record_run(work: Callable[[Listener], Run], *listeners: Listener, save: bool = True) -> Recorded:
     """The run that some work, a verb, comes to. Listeners hear every event once it is on disk. save: keep the
     run; one that is not kept has the setting `save` false."""
     with Journal() if save else nullcontext() as journal:

@@ -40,7 +40,7 @@ def find(reference: str, root: Path | None = None) -> Path:
         raise UsageError(f"no run matches {reference!r}", why=why, next=next_)
     last = _LAST.fullmatch(reference)
     if last:
-        finished = sum(1 for _ in _ended(runs))
+        finished = sum(1 for _ in _find_ended(runs))
         why = f"only {finished} of them {'has' if finished == 1 else 'have'} ended"
         raise UsageError(f"there is no run {reference}", why=why, next="laptime list")
     near = closest(reference, itertools.islice(index.names(root), _COMPARED))
@@ -59,7 +59,7 @@ def path_of(reference: str, root: Path | None = None) -> Path | None:
     runs = files.paths(root or folder.home())
     last = _LAST.fullmatch(reference)
     if last:
-        return next(itertools.islice(_ended(runs), int(last[1] or 0), None), None)
+        return next(itertools.islice(_find_ended(runs), int(last[1] or 0), None), None)
     by_id = {os.path.basename(path).partition(".")[0]: path for path in runs}  # noqa: PTH119 (100,000 of them)
     if reference in by_id:
         return Path(by_id[reference])
@@ -84,6 +84,6 @@ def _by_part(part: str, by_id: dict[str, str]) -> Path | None:
     return Path(by_id[ids[0]])
 
 
-def _ended(runs: list[str]) -> Iterator[Path]:
+def _find_ended(runs: list[str]) -> Iterator[Path]:
     """All but those that are being measured right now."""
     return (Path(path) for path in runs if not path.endswith(".jsonl") or not is_running(Path(path)))

@@ -51,7 +51,7 @@ def read_run(data: bytes, path: Path) -> Run:
         version = version_of(head, path)
         return current(decode(data, Run), version)
     except DAMAGE as error:
-        raise damaged(path, error) from error
+        raise refuse_file(path, error) from error
 
 
 def current(run: Run, version: int) -> Run:
@@ -94,7 +94,7 @@ def version_of(head: Head, path: Path) -> int:
     return version
 
 
-def damaged(path: Path, error: Exception | str) -> UsageError:
+def refuse_file(path: Path, error: Exception | str) -> UsageError:
     why = str(error) or type(error).__name__
     return UsageError(f"{path} is damaged", why=why, next="laptime list   (the other runs are whole)")
 
@@ -115,13 +115,13 @@ def _with_rows(case: Case) -> Case:
     facts = case.details.load
     if facts is None or case.requests is not None:
         return case
-    rows = sorted([*_answered(case, facts), *_failed(case, facts)], key=lambda row: row.due)
+    rows = sorted([*_read_answered(case, facts), *_read_failed(case, facts)], key=lambda row: row.due)
     numbered = [structs.replace(row, number=number) for number, row in enumerate(rows)]
     others = [series for series in case.series if series.metric.tag not in requests.TAGS]
     return structs.replace(case, series=others, requests=Requests.of(numbered, facts.regime))
 
 
-def _answered(case: Case, facts: Level) -> Iterator[Answer]:
+def _read_answered(case: Case, facts: Level) -> Iterator[Answer]:
     def samples(tag: str) -> list[float]:
         series = case.find(tag, facts.regime)
         return series.samples if series else []
@@ -163,7 +163,7 @@ def _answered(case: Case, facts: Level) -> Iterator[Answer]:
         )
 
 
-def _failed(case: Case, facts: Level) -> Iterator[Answer]:
+def _read_failed(case: Case, facts: Level) -> Iterator[Answer]:
     kind = facts.errors[0].kind if len(facts.errors) == 1 else "failed"
     failed = case.find(requests.FAILED.tag, facts.regime)
     for due, took in zip(failed.at, failed.samples, strict=False) if failed else ():

@@ -13,10 +13,10 @@ def file(path: Path, option: str = "-o") -> Path:
     """The path, if a file can be written there. option: how the path is typed.
     Raises UsageError: it cannot, and why."""
     if path.is_dir():
-        raise _refused(path, option, "it is a folder")
+        raise _refuse(path, option, "it is a folder")
     if path.exists():
         if not os.access(path, os.W_OK):
-            raise _refused(path, option, "no permission to write it")
+            raise _refuse(path, option, "no permission to write it")
         if not path.is_file():  # a pipe, /dev/stdout: nothing is put beside it
             return path
     return _in(path, option, path.resolve().parent)
@@ -34,7 +34,7 @@ def folder(path: Path, option: str) -> Path:
 def _in(path: Path, option: str, parent: Path) -> Path:
     """The path, if its folder takes a file."""
     if not parent.is_dir():
-        raise _refused(
+        raise _refuse(
             path, option, f"{parent} is a file" if parent.exists() else f"there is no folder {path.parent}"
         )
     try:
@@ -42,10 +42,10 @@ def _in(path: Path, option: str, parent: Path) -> Path:
         with tempfile.TemporaryFile(dir=parent):
             return path
     except OSError as error:
-        raise _refused(path, option, f"no file can be made in {parent}: {error.strerror or error}") from error
+        raise _refuse(path, option, f"no file can be made in {parent}: {error.strerror or error}") from error
 
 
-def _refused(path: Path, option: str, why: str) -> UsageError:
+def _refuse(path: Path, option: str, why: str) -> UsageError:
     parent = path.parent
     return UsageError(
         f"{path} cannot be written",

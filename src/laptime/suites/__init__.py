@@ -99,19 +99,19 @@ def digest(request: BenchRequest, subjects: list[Subject]) -> str:
 QUICK_BUDGET = 10.0  # seconds of measuring a benchmark at most with --quick: slow models need it
 
 
-def chosen(suite: Suite, match: Sequence[str] = (), *, quick: bool = False) -> Suite:
+def choose(suite: Suite, match: Sequence[str] = (), *, quick: bool = False) -> Suite:
     """The suite with the benchmarks that any of the patterns matches; all without patterns. match: found in
     the name (a regular expression), or equal to a tag. quick: only the smallest batch size of each, with the
     preset `quick`, and none tagged `large`.
     Raises UsageError: a pattern is not a regular expression."""
-    patterns = [_compiled(text) for text in match]
+    patterns = [_compile(text) for text in match]
     benchmarks = [each for each in suite.benchmark if not match or _is_wanted(each, patterns)]
     if quick:
         benchmarks = [_small(each) for each in benchmarks if LARGE not in each.tags]
     return structs.replace(suite, benchmark=benchmarks)
 
 
-def _compiled(text: str) -> re.Pattern[str]:
+def _compile(text: str) -> re.Pattern[str]:
     try:
         return re.compile(text, re.IGNORECASE)
     except re.error as error:
@@ -156,7 +156,7 @@ def request(
 
 
 def _request(suite: Suite, each: Benchmark, trials: int | None, timeout: float | None) -> BenchRequest:
-    def listed(value: object) -> list[object]:
+    def make_list(value: object) -> list[object]:
         return [*value] if isinstance(value, list) else [value]
 
     changed = {
@@ -166,15 +166,15 @@ def _request(suite: Suite, each: Benchmark, trials: int | None, timeout: float |
     }
     asked: dict[str, Any] = {
         "targets": each.measured,
-        "batch": each.batch if isinstance(each.batch, str | None) else listed(each.batch),
-        "dtype": listed(each.dtype),
-        "threads": listed(each.threads),
+        "batch": each.batch if isinstance(each.batch, str | None) else make_list(each.batch),
+        "dtype": make_list(each.dtype),
+        "threads": make_list(each.threads),
         "precision": share(each.precision) if isinstance(each.precision, str) else each.precision,
         "budget": seconds(each.budget) if isinstance(each.budget, str) else each.budget,
         "processes": trials or each.trials,
         "timeout": timeout or (seconds(each.timeout) if isinstance(each.timeout, str) else each.timeout),
-        "backends": listed(each.backend),
-        "options": {name: listed(value) for name, value in each.options.items()},
+        "backends": make_list(each.backend),
+        "options": {name: make_list(value) for name, value in each.options.items()},
         "name": f"{suite.name}:{each.name}",
         "origins": dict.fromkeys(sorted({"targets", *changed}), "argument"),
     }
@@ -188,7 +188,7 @@ _DEFAULTS = structs.asdict(Benchmark(name="x"))
 # Budgets held against what was measured
 
 
-def judged(benchmark: Benchmark, run: Run) -> list[Verdict]:
+def judge_run(benchmark: Benchmark, run: Run) -> list[Verdict]:
     """A verdict on every limit in every case that has numbers; failed cases tell themselves."""
     return [
         _verdict(case, name, kind, limit)
@@ -200,15 +200,15 @@ def judged(benchmark: Benchmark, run: Run) -> list[Verdict]:
 
 
 def _verdict(case: Case, name: str, kind: str, limit: str | float) -> Verdict:
-    stat = budgets.named(case, name)
+    stat = budgets.find_stat(case, name)
     if stat is None:
         near = closest(name, budgets.names(case))
         advice = f"did you mean {near!r}?" if near else ""
-        return _undecided(case.key, kind, name, f"there is no number called {name!r}", advice)
+        return _leave_open(case.key, kind, name, f"there is no number called {name!r}", advice)
     try:
         return budgets.judge(case, stat, kind, limit)  # type: ignore[arg-type]
     except UsageError as error:
-        return _undecided(case.key, kind, name, error.what, error.next)
+        return _leave_open(case.key, kind, name, error.what, error.next)
 
 
 def regressions(benchmark: Benchmark, run: Run, compared: list[Comparison] | str) -> list[Verdict]:
@@ -218,15 +218,15 @@ def regressions(benchmark: Benchmark, run: Run, compared: list[Comparison] | str
         return []
     if isinstance(compared, str):
         key = run.cases[0].key if run.cases else benchmark.name
-        return [_undecided(key, "regression", "latency", compared, "")]
+        return [_leave_open(key, "regression", "latency", compared, "")]
     known = {each.candidate for each in compared}
     new = [case for case in run.cases if case.status == "ok" and case.key not in known]
     return [budgets.regression(each, benchmark.regression) for each in compared] + [
-        _undecided(case.key, "regression", "latency", "the baseline has no such case", "") for case in new
+        _leave_open(case.key, "regression", "latency", "the baseline has no such case", "") for case in new
     ]
 
 
-def _undecided(case: str, kind: str, metric: str, sentence: str, next_step: str) -> Verdict:
+def _leave_open(case: str, kind: str, metric: str, sentence: str, next_step: str) -> Verdict:
     return Verdict(
         kind=kind,  # type: ignore[arg-type]
         case=case,

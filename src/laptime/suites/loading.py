@@ -97,23 +97,23 @@ def _from_toml(text: str, place: str, name: str, folder: Path) -> Suite:
             next='[[benchmark]]  name = "resnet18"  target = "torchvision:resnet18"',
         )
     for one in each:
-        refuse_unknown_keys(one, Benchmark.__struct_fields__, f"{place}: {_called(one)}")
+        refuse_unknown_keys(one, Benchmark.__struct_fields__, f"{place}: {_describe(one)}")
     raw["benchmark"] = [_benchmark({**defaults, **one}, place, folder) for one in each]
-    suite: Suite = _converted({"name": name, **raw}, Suite, place)
-    return _checked(suite, place)
+    suite: Suite = _convert({"name": name, **raw}, Suite, place)
+    return _check(suite, place)
 
 
 def _from_object(suite: Suite, path: Path) -> Suite:
     """The suite with everything checked that a file would be checked for."""
     raw = msgspec.to_builtins(suite)
     each = [_benchmark(one, str(path), path.parent) for one in raw.pop("benchmark", [])]
-    made: Suite = _converted({"name": path.stem, **raw, "benchmark": each}, Suite, str(path))
-    return _checked(made, str(path))
+    made: Suite = _convert({"name": path.stem, **raw, "benchmark": each}, Suite, str(path))
+    return _check(made, str(path))
 
 
 def _benchmark(raw: dict[str, Any], place: str, folder: Path) -> Benchmark:
-    where = f"{place}: {_called(raw)}"
-    benchmark: Benchmark = _converted(raw, Benchmark, where)
+    where = f"{place}: {_describe(raw)}"
+    benchmark: Benchmark = _convert(raw, Benchmark, where)
     if bool(benchmark.target) == bool(benchmark.targets):
         raise UsageError(
             f"{where} {'has both target and targets' if benchmark.target else 'has no target'}",
@@ -122,19 +122,19 @@ def _benchmark(raw: dict[str, Any], place: str, folder: Path) -> Benchmark:
         )
     return structs.replace(
         benchmark,
-        target=_placed(benchmark.target, folder) if benchmark.target else "",
-        targets=[_placed(target, folder) for target in benchmark.targets],
+        target=_locate(benchmark.target, folder) if benchmark.target else "",
+        targets=[_locate(target, folder) for target in benchmark.targets],
     )
 
 
-def _placed(target: str, folder: Path) -> str:
+def _locate(target: str, folder: Path) -> str:
     """A target that is a file beside the suite file is found there, wherever laptime was started."""
     place, colon, name = target.partition(":")
     near = folder / place
     return f"{near}{colon}{name}" if place and "." in place and near.is_file() else target
 
 
-def _checked(suite: Suite, place: str) -> Suite:
+def _check(suite: Suite, place: str) -> Suite:
     names = [suite.name, *(each.name for each in suite.benchmark)]
     for name in names:
         if not _NAME.fullmatch(name):
@@ -165,12 +165,12 @@ def _apart(suites: list[Suite]) -> list[Suite]:
     return suites
 
 
-def _called(raw: Any) -> str:
+def _describe(raw: Any) -> str:
     name = raw.get("name") if isinstance(raw, dict) else None
     return f"benchmark {name!r}" if name else "a benchmark"
 
 
-def _converted(raw: Any, kind: type[Struct], place: str) -> Any:
+def _convert(raw: Any, kind: type[Struct], place: str) -> Any:
     try:
         return msgspec.convert(raw, kind)
     except msgspec.ValidationError as error:

@@ -98,7 +98,7 @@ def forms() -> list[str]:
     return [registry.load("targets", kind).FORM for kind in registry.names("targets")]
 
 
-def known(kind: str) -> list[str]:
+def list_known(kind: str) -> list[str]:
     """Targets of a kind that are known here; imports its framework, so ask for it in a process of its own."""
     names: list[str] = registry.load("targets", kind).names()
     return names

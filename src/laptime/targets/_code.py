@@ -152,7 +152,7 @@ def parameters(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
         return {}
 
 
-def needed(function: Callable[..., Any]) -> list[str]:
+def list_needed(function: Callable[..., Any]) -> list[str]:
     """Names of the parameters that a call must give."""
     return [
         p.name
@@ -195,7 +195,7 @@ def build(function: Any, batch: int, *, target: str, folder: Path) -> Program:
             why=f"it is {_kind(function)}",
             next=f"name a function in which you {_RETURN}",
         )
-    missing = [name for name in needed(function) if name != "batch"]
+    missing = [name for name in list_needed(function) if name != "batch"]
     if missing:
         raise TargetError(
             f"{target} cannot be called",

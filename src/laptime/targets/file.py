@@ -52,7 +52,7 @@ def function(text: str) -> Any:
     return _code.find(_code.import_file(_existing(place, text).resolve()), name, target=text)
 
 
-def raised(text: str, error: BaseException) -> LaptimeError:
+def wrap_error(text: str, error: BaseException) -> LaptimeError:
     """The error for an exception of the function, with the line of its file."""
     return _code.user_error(
         error, f"{text} raised", folder=Path(_split(text)[0]).expanduser().resolve().parent

@@ -80,7 +80,7 @@ def _inputs(model: Any, weights: Any) -> tuple[Callable[[int], Any], str, list[i
     family = getattr(getattr(preset, "func", preset), "__name__", "ImageClassification")
     settings = getattr(preset, "keywords", {})
 
-    def batched(size: tuple[int, ...]) -> Callable[[int], Any]:
+    def make_batch(size: tuple[int, ...]) -> Callable[[int], Any]:
         return lambda batch: torch.randn(batch, *size)
 
     match family:
@@ -97,7 +97,7 @@ def _inputs(model: Any, weights: Any) -> tuple[Callable[[int], Any], str, list[i
             return lambda batch: [torch.rand(item) for _ in range(batch)], "detection", list(item)
         case "VideoClassification":
             item = (3, _FRAMES, *settings["crop_size"])
-            return batched(item), "video", list(item)
+            return make_batch(item), "video", list(item)
         case "OpticalFlow":
             item = (3, *_FLOW_SIZE)
 
@@ -107,10 +107,10 @@ def _inputs(model: Any, weights: Any) -> tuple[Callable[[int], Any], str, list[i
             return pair, "optical flow", list(item)
         case "SemanticSegmentation":
             item = (3, settings["resize_size"], settings["resize_size"])
-            return batched(item), "segmentation", list(item)
+            return make_batch(item), "segmentation", list(item)
         case "ImageClassification":
             side = settings.get("crop_size", _IMAGE_SIZE)
-            return batched((3, side, side)), "classification", [3, side, side]
+            return make_batch((3, side, side)), "classification", [3, side, side]
     raise TargetError(
         f"no inputs are known for torchvision models of the kind {family}",
         why="laptime knows classification, segmentation, detection, video and optical flow",

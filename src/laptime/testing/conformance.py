@@ -44,16 +44,16 @@ KINDS = ("bench", "profile", "tune", "other")
 
 def runs(kinds: Iterable[str] = KINDS) -> dict[str, Run]:
     """Example runs by name: bench runs of every trust, profiles, tuning sessions, trace, check, suite."""
-    return {name: run for kind in kinds for name, run in _decoded(kind, Run).items()}
+    return {name: run for kind in kinds for name, run in _decode(kind, Run).items()}
 
 
 def profiles() -> dict[str, Profile]:
     """A profile for each of laptime's rules that makes it speak, and two on which every rule is silent."""
-    return dict(_decoded("diagnosed", Profile))
+    return dict(_decode("diagnosed", Profile))
 
 
 @cache
-def _decoded(name: str, record: Any) -> dict[str, Any]:
+def _decode(name: str, record: Any) -> dict[str, Any]:
     packed = files("laptime.testing").joinpath("examples", f"{name}.json.gz").read_bytes()
     examples: dict[str, Any] = encoding.decode(gzip.decompress(packed), dict[str, record])
     return examples
@@ -232,23 +232,23 @@ def check_report(name: str) -> None:
         need(not shared, f"reports/{name} and reports/{other} both want {', '.join(sorted(shared))}")
     takes(module.render, "run")
     stories = runs()
-    stories["no cases"] = _emptied(stories["trusted"])
-    rendered = {story: _rendered(name, module, story, run) for story, run in stories.items()}
+    stories["no cases"] = _empty(stories["trusted"])
+    rendered = {story: _render(name, module, story, run) for story, run in stories.items()}
     _check_hostile(name, module)
     for story, page in rendered.items():
         if page is not None and story != "no cases":
-            hollow = _rendered(name, module, f"{story}, emptied", _emptied(stories[story]))
+            hollow = _render(name, module, f"{story}, emptied", _empty(stories[story]))
             need(hollow != page, f"reports/{name} says nothing about: {story}; it must refuse such a run")
 
 
-def _emptied(run: Run) -> Run:
+def _empty(run: Run) -> Run:
     """The run without anything that was measured."""
     return msgspec.structs.replace(
         run, cases=[], comparisons=[], findings=[], checks=[], verdicts=[], profile=None, tuning=None
     )
 
 
-def _rendered(name: str, module: ModuleType, story: str, run: Run) -> str | bytes | None:
+def _render(name: str, module: ModuleType, story: str, run: Run) -> str | bytes | None:
     """The report of a run; None if the report refuses it in three lines that name the report."""
     before = msgspec.json.encode(run)
     try:
@@ -271,7 +271,7 @@ def _check_hostile(name: str, module: ModuleType) -> None:
     trusted = runs(["bench"])["trusted"]
     evil = msgspec.structs.replace(trusted.cases[0], key=tag + escape, target=tag + escape)
     run = msgspec.structs.replace(trusted, name=tag + escape, cases=[evil], comparisons=[], findings=[])
-    page = _rendered(name, module, "a hostile name", run) or ""
+    page = _render(name, module, "a hostile name", run) or ""
     text = page if isinstance(page, str) else page.decode("utf-8", "replace")
     need(escape not in text, f"reports/{name} lets escape sequences of a name through to the terminal")
     if any(suffix in (".html", ".htm", ".svg", ".xml") for suffix in module.SUFFIXES):

@@ -82,7 +82,7 @@ class ScriptedMachine:
         """Factor of every duration now, the same for all processes."""
         return math.exp(self._level)
 
-    def waited(self) -> float:
+    def find_wait(self) -> float:
         """Share of a sample started now that its threads wait for a CPU."""
         return 0.5 if self._time < self._burst_until else 0.0
 
@@ -135,7 +135,7 @@ class ScriptedSession:
     def _peak(self, batch: int) -> protocol.Facts:
         """A block of 40 ms; what a neighbour takes away is labelled."""
         machine = self._machine
-        lost = machine.waited()
+        lost = machine.find_wait()
         series = Series(
             metric=PEAK_RATE,
             samples=[machine.peak_now() * (1 - lost)],
@@ -157,7 +157,7 @@ class ScriptedSession:
         if self._calls < machine.warm_up:
             seconds *= 1.5
         self._calls += 1
-        share = machine.waited()
+        share = machine.find_wait()
         if share:
             seconds /= 1 - share * machine.random.uniform(0.6, 1.0)
         return seconds, share * seconds

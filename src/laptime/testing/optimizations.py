@@ -49,7 +49,7 @@ class FakeLoop(Loop):
         """Kinds of callbacks that are attached now."""
         return {kind for kind in KINDS if self.callbacks[kind]}
 
-    def made(self, kind: str, cls: Any, **arguments: Any) -> ConstructorCall:
+    def make(self, kind: str, cls: Any, **arguments: Any) -> ConstructorCall:
         """A constructor call after all changes: kind is loader, optimizer or parallel."""
         name = "DataLoader" if kind == "loader" else getattr(cls, "__name__", str(cls))
         call = self.rewritten(kind, ConstructorCall(name, cls, dict(arguments)))
@@ -70,12 +70,12 @@ class FakeLoop(Loop):
                 stack.enter_context(context())
             yield
 
-    def scaled(self, loss: Any) -> Any:
+    def scale(self, loss: Any) -> Any:
         for scale in self.callbacks["backward"]:
             loss = scale(loss)
         return loss
 
-    def stepped(self, optimizer: Any) -> Any:
+    def run_step(self, optimizer: Any) -> Any:
         run: Callable[[], Any] = optimizer.step
         for around in self.callbacks["step"]:
             run = partial(around, optimizer, run)
@@ -86,7 +86,7 @@ class FakeLoop(Loop):
             rewrite(arguments)
         return arguments
 
-    def started(self, worker: int) -> None:
+    def start_worker(self, worker: int) -> None:
         """Run the callbacks that a loader worker runs before the script's own worker_init_fn."""
         for start in self.callbacks["worker"]:
             start(worker)
@@ -138,7 +138,7 @@ def _check_declared(name: str, own: Optimization) -> None:
         need(not strange, f"{who}: {word} has {', '.join(sorted(strange))}, which no loop profile knows")
     need(0.0 <= own.prior <= 1.0, f"{who}: prior is a share, 0 to 1")
     need(own.goal in ("throughput", "memory"), f"{who}: no goal {own.goal!r}")
-    for of_profile in (own.proposed, own.propose or own.proposed, own.why_not):
+    for of_profile in (own.offer, own.propose or own.offer, own.why_not):
         takes(of_profile, "loop_profile")
     saves = own.saves if callable(own.saves) else own.bound
     for with_options in (saves, own.finer or own.numerics_in, own.apply, own.edit):
@@ -150,9 +150,9 @@ def _check_declared(name: str, own: Optimization) -> None:
 def _check_answers(name: str, own: Optimization, loop_profile: LoopProfile, story: str) -> list[Options]:
     """Return its proposals for a loop profile; the same each time, and the loop profile stays as it was."""
     who, before = f"optimizations/{name}", copy.deepcopy(loop_profile)
-    options: list[Options] = own.proposed(loop_profile)
+    options: list[Options] = own.offer(loop_profile)
     need(isinstance(options, list), f"{who}: propose gives a {type(options).__name__}, not a list ({story})")
-    need(options == own.proposed(loop_profile), f"{who} proposes two things in one loop profile ({story})")
+    need(options == own.offer(loop_profile), f"{who} proposes two things in one loop profile ({story})")
     need(isinstance(own.why_not(loop_profile), str), f"{who}: why_not gives no text ({story})")
     texts = [_json(each, who) for each in options]
     need(len(set(texts)) == len(texts), f"{who} proposes the same twice ({story})")
@@ -267,7 +267,7 @@ class FakeEditor:
 
         return note
 
-    def asked(self, method: str) -> list[tuple[tuple[Any, ...], dict[str, Any]]]:
+    def list_calls(self, method: str) -> list[tuple[tuple[Any, ...], dict[str, Any]]]:
         """Arguments of every call of this method."""
         return [(args, kwargs) for each, args, kwargs in self.calls if each == method]
 

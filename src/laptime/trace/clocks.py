@@ -28,7 +28,7 @@ LATENCY = 2_000  # ns from launch to work on an idle device, as far as an estima
 _waits_for_device = names.matching(r"^(cuda|hip)DeviceSynchronize$|^cuCtxSynchronize$")
 
 
-def mended(trace: Trace, launch: Index) -> Trace:
+def mend(trace: Trace, launch: Index) -> Trace:
     """The trace with possible times; the same object if nothing has to be mended.
     launch: per device row the host row that launched it; NONE without."""
     device, warnings = trace.device, list[str]()

@@ -86,7 +86,7 @@ def of_rank(view: View) -> list[Collective]:
         if meta:
             size, dtype = _bytes(max(meta.elements_in, meta.elements_out), meta.dtype), meta.dtype
         else:
-            size, dtype = _shaped(view, around, name)
+            size, dtype = _read_shape(view, around, name)
         collectives.append(
             Collective(
                 name=name,
@@ -111,7 +111,7 @@ def _on_host(view: View) -> list[Collective]:
     collectives = []
     for row in rows[np.argsort(host.start[rows], kind="stable")].tolist():
         name = kind(trace.texts[host.name[row]]) or trace.texts[host.name[row]]
-        size, dtype = _shaped(view, row, name)
+        size, dtype = _read_shape(view, row, name)
         start, spent = clock + int(host.start[row]), int(host.end[row] - host.start[row])
         collectives.append(Collective(name, name, "", NONE, NONE, start, spent, size, dtype, NONE))
     return collectives
@@ -125,7 +125,7 @@ def _annotation(view: View, launch: Index) -> Index:
     return of_host(intervals.inherit(view.links.calls, rows), launch)
 
 
-def _shaped(view: View, row: int, name: str) -> tuple[int | None, str]:
+def _read_shape(view: View, row: int, name: str) -> tuple[int | None, str]:
     """Bytes and dtype of the first tensor of a `nccl:...` range: what one rank gives."""
     host, texts = view.trace.host, view.trace.texts
     if row < 0 or host.shapes[row] < 0 or host.types[row] < 0:
@@ -168,13 +168,13 @@ def meet(ranks: Sequence[Sequence[Collective]]) -> list[Meeting]:
             else:
                 place = each.stream if not each.group and len(streams) == 1 else each.group
                 series[place, each.kernel].setdefault(rank, []).append(each)
-    met = [*numbered.values(), *(one for lists in series.values() for one in _aligned(lists))]
+    met = [*numbered.values(), *(one for lists in series.values() for one in _align(lists))]
     # If more ranks met than the group has, several groups share one name.
     whole = (m for m in met if len(m) > 1 and not any(0 < one.group_size < len(m) for one in m.values()))
     return sorted(whole, key=lambda one: min(each.start_ns for each in one.values()))
 
 
-def _aligned(lists: dict[int, list[Collective]]) -> Iterable[Meeting]:
+def _align(lists: dict[int, list[Collective]]) -> Iterable[Meeting]:
     """The n-th of each list together, after leading ones that the shortest list does not have."""
     shortest = min(lists.values(), key=len)
     shifts = {rank: _shift(shortest, collectives) for rank, collectives in lists.items()}

@@ -54,8 +54,8 @@ def difference(before: Profile, after: Profile) -> Difference:
         ci95=_interval(before, after),
         sentence=_sentence(old.step_ns, new.step_ns, breakdown),
         breakdown=breakdown,
-        operators=_changed(_rows(_operators(before), _operators(after), gain)),
-        kernels=_changed(_rows(_kernels(before), _kernels(after), gain)),
+        operators=_keep_changed(_rows(_operators(before), _operators(after), gain)),
+        kernels=_keep_changed(_rows(_kernels(before), _kernels(after), gain)),
         idle=_rows(_idle(before), _idle(after), gain),
         warnings=_warnings(before, after),
     )
@@ -111,7 +111,7 @@ def _rows(before: Mapping[str, Spent], after: Mapping[str, Spent], gain: int) ->
     return sorted(rows, key=lambda row: (-abs(row.delta_ns), row.name))
 
 
-def _changed(rows: list[ChangedRow]) -> list[ChangedRow]:
+def _keep_changed(rows: list[ChangedRow]) -> list[ChangedRow]:
     """Without what is the same, and what came or went without taking any time here."""
     return [row for row in rows if row.change != "same" and (row.before_ns or row.after_ns)]
 

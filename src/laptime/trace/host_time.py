@@ -163,11 +163,11 @@ def culprits(view: View, rows: Index) -> Index:
 
     That is the innermost operator, or the outermost of the aten operators it lies in without a break:
     `aten::item` for `aten::_local_scalar_dense`, `aten::to` for `aten::copy_`."""
-    return of_host(_called(view), rows)
+    return of_host(_find_called(view), rows)
 
 
 @once
-def _called(view: View) -> Index:
+def _find_called(view: View) -> Index:
     """Per host row: what `culprits` names for it."""
     host, calls = view.trace.host, view.links.calls
     aten = names.rows(view.trace.texts, host.name, _is_aten)
@@ -219,11 +219,11 @@ MANY = 20
 
 
 @once
-def unexplained(view: View) -> Ranges:
+def find_unexplained(view: View) -> Ranges:
     """All of it from the first recorded range or step of the host to the last."""
     host = view.trace.host
     known = (host.kind != HostKind.OVERHEAD) & (host.kind != HostKind.OTHER)
-    shown = known & ~phases.named(view, names.is_step)
+    shown = known & ~phases.find_rows(view, names.is_step)
     if not shown.any():
         return intervals.EMPTY
     covered = intervals.of(host, shown)

@@ -220,7 +220,7 @@ def intersect(a: Ranges, b: Ranges) -> Ranges:
     return Ranges(np.maximum(a.start[left], b.start[right]), np.minimum(a.end[left], b.end[right]))
 
 
-def covered(ranges: Ranges, at: Ints) -> Ints:
+def cover_before(ranges: Ranges, at: Ints) -> Ints:
     """For every instant: how many ns before it the set covers."""
     before = np.append(0, np.cumsum(ranges.end - ranges.start))
     index = np.searchsorted(ranges.start, at, side="right")
@@ -231,7 +231,7 @@ def covered(ranges: Ranges, at: Ints) -> Ints:
 
 def within(ranges: Ranges, start: Ints, end: Ints) -> Ints:
     """For every window [start, end): ns of it that the set covers."""
-    return covered(ranges, np.maximum(start, end)) - covered(ranges, start)
+    return cover_before(ranges, np.maximum(start, end)) - cover_before(ranges, start)
 
 
 Codes = NDArray[np.integer[Any]]

@@ -84,14 +84,15 @@ def loop_thread(view: View) -> int:
     else the one with the most operators outside autograd."""
     host = view.trace.host
     runs = operators(view)
-    computes = named(view, names.matching(f"^{_OWN}compute$"))
+    computes = find_rows(view, names.matching(f"^{_OWN}compute$"))
     if computes.any():  # TensorFlow: the loop calls, threads of a pool run the operators
         return int(host.thread[np.argmax(computes)])
     worked = np.bincount(host.thread[at_work(view)], minlength=len(view.trace.threads)) > 0
-    for rows in (named(view, names.is_step), named(view, _is_own) | named(view, names.is_dataloader)):
+    loading = find_rows(view, _is_own) | find_rows(view, names.is_dataloader)
+    for rows in (find_rows(view, names.is_step), loading):
         if rows.any() and worked[thread := int(np.bincount(host.thread[rows]).argmax())]:
             return thread
-    for rows in (runs & ~of_autograd(view), at_work(view), named(view, names.is_step)):
+    for rows in (runs & ~of_autograd(view), at_work(view), find_rows(view, names.is_step)):
         if rows.any():
             return int(np.bincount(host.thread[rows]).argmax())
     return NONE
@@ -100,14 +101,14 @@ def loop_thread(view: View) -> int:
 @once
 def loading(view: View) -> Mask:
     """Host rows that wait for a DataLoader, under all of its names."""
-    return named(view, lambda texts: names.is_dataloader(texts) | _is_loading(texts))
+    return find_rows(view, lambda texts: names.is_dataloader(texts) | _is_loading(texts))
 
 
 @once
 def operators(view: View) -> Mask:
     """Host rows that are operators; old traces have their steps among them, and those are none."""
     operator: Mask = view.trace.host.kind == HostKind.OPERATOR
-    return operator & ~named(view, names.is_step)
+    return operator & ~find_rows(view, names.is_step)
 
 
 @once
@@ -116,7 +117,7 @@ def at_work(view: View) -> Mask:
     return view.trace.host.is_call | operators(view)
 
 
-def named(view: View, family: Family) -> Mask:
+def find_rows(view: View, family: Family) -> Mask:
     """Host rows with such a name that are no runtime calls."""
     return names.rows(view.trace.texts, view.trace.host.name, family)
 
@@ -135,11 +136,11 @@ def cover(view: View, take: Mask, thread: int) -> Ranges:
 
 def _claims(view: View, thread: int) -> list[tuple[str, Ranges]]:
     """The ranges of the loop's thread that each phase claims, by precedence: an earlier phase wins."""
-    written = named(view, _is_own)
+    written = find_rows(view, _is_own)
     ranges = dict.fromkeys(("data", "backward", "loss", "forward", "optimizer", "compute"), EMPTY)
     for name in ranges if written.any() else ():
-        ranges[name] = cover(view, written & named(view, names.matching(f"^{_OWN}{name}$")), thread)
-    optimizer = intervals.join(ranges["optimizer"], cover(view, named(view, names.is_optimizer), thread))
+        ranges[name] = cover(view, written & find_rows(view, names.matching(f"^{_OWN}{name}$")), thread)
+    optimizer = intervals.join(ranges["optimizer"], cover(view, find_rows(view, names.is_optimizer), thread))
     data = intervals.join(ranges["data"], cover(view, loading(view), thread))
     running = cover(view, operators(view), thread)
     elsewhere = intervals.join(optimizer, data)
@@ -186,7 +187,7 @@ def _following(instants: Ints, after: Ints) -> Ints:
 
 def of_autograd(view: View) -> Mask:
     """Host rows of the autograd engine: its own ranges, and operators that know their forward's thread."""
-    return named(view, _is_autograd) | (view.trace.host.forward_thread > 0)
+    return find_rows(view, _is_autograd) | (view.trace.host.forward_thread > 0)
 
 
 _is_own = names.matching(rf"^{_OWN}(data|forward|loss|backward|optimizer|compute)$")

@@ -44,7 +44,7 @@ UNKNOWN = Accelerator(id=0, name="", memory=0, capability=(0, 0), sms=0, threads
 def view(trace: Trace) -> View:
     """A trace with its links and steps."""
     linked = link(trace)
-    if (mended := clocks.mended(trace, linked.launch)) is not trace:
+    if (mended := clocks.mend(trace, linked.launch)) is not trace:
         trace, linked = mended, link(mended)
     return View(trace, linked, find_steps(trace, linked))
 
@@ -83,7 +83,7 @@ def profile(view: View) -> Profile:
         operators_by_shape=operators.operators_by_shape(view),
         kernels=kernels.kernels(view),
         kernels_by_launch=kernels.kernels_by_launch(view),
-        annotations=operators.annotated(view),
+        annotations=operators.list_annotated(view),
         modules=modules.modules(view),
         memory=memory.memory(whole),
         launches=launches.launches(view),

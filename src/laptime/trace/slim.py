@@ -121,13 +121,13 @@ def _texts(view: View) -> list[str]:
     return [*(text.encode(errors="backslashreplace").decode() for text in view.trace.texts), ""]
 
 
-def _known(args: dict[str, Any]) -> dict[str, Any]:
+def _keep_known(args: dict[str, Any]) -> dict[str, Any]:
     """`args` without what is unknown: -1, NaN, an empty text."""
     known = {name: value for name, value in args.items() if value not in (NONE, "") and value == value}
     return {"args": known} if known else {}
 
 
-def _ranged(category: str, name: str, ids: tuple[int, int], start: int, end: int) -> Event:
+def _make_range(category: str, name: str, ids: tuple[int, int], start: int, end: int) -> Event:
     times = {"ts": start / 1000, "dur": (end - start) / 1000}
     return {"ph": "X", "cat": category, "name": name, "pid": ids[0], "tid": ids[1], **times}
 
@@ -142,8 +142,8 @@ def _host(view: View, threads: Ids) -> Iterator[Event]:
     }
     columns = (host.kind, host.name, host.thread, host.start, host.end, *ids.values())
     for kind, name, thread, start, end, *values in _columns(*(column[keep] for column in columns)):
-        ranged = _ranged(_HOST[kind], texts[name], threads[thread], start, end)
-        yield ranged | _known(dict(zip(ids, values, strict=True)))
+        ranged = _make_range(_HOST[kind], texts[name], threads[thread], start, end)
+        yield ranged | _keep_known(dict(zip(ids, values, strict=True)))
 
 
 def _device(view: View) -> Iterator[Event]:
@@ -167,14 +167,14 @@ def _device(view: View) -> Iterator[Event]:
         args = dict(zip(numbers, values, strict=True)) | talks[talk]
         for field, text in (("grid", texts[grid]), ("block", texts[block])):
             args |= {field: msgspec.Raw(text.encode())} if text else {}
-        yield _ranged(_DEVICE[kind], texts[name], (values[0], values[1]), start, end) | _known(args)
+        yield _make_range(_DEVICE[kind], texts[name], (values[0], values[1]), start, end) | _keep_known(args)
 
 
 def _ranges(view: View) -> Iterator[Event]:
     ranges, texts = view.trace.device_ranges, _texts(view)
     columns = (ranges.name, ranges.device, ranges.stream, ranges.start, ranges.end)
     for name, pid, tid, start, end in _columns(*columns):
-        ranged = _ranged("gpu_user_annotation", texts[name], (pid, tid), start, end)
+        ranged = _make_range("gpu_user_annotation", texts[name], (pid, tid), start, end)
         yield ranged | {"args": {"device": pid, "stream": tid}}
 
 

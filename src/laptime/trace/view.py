@@ -104,12 +104,12 @@ def once(find: Callable[[View], Result]) -> Callable[[View], Result]:
     results: WeakKeyDictionary[Trace, Result] = WeakKeyDictionary()
 
     @wraps(find)
-    def found(view: View) -> Result:
+    def find_once(view: View) -> Result:
         if view.trace not in results:
             results[view.trace] = find(view)
         return results[view.trace]
 
-    return found
+    return find_once
 
 
 FEWEST = 0.8  # a last step that launched less than this share of the work of the one before it was cut off

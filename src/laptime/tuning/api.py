@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from laptime.kit.options import requested, takes
+from laptime.kit.options import make_request, takes
 from laptime.records.event import Listener
 from laptime.records.run import Run
 from laptime.store import lookup
@@ -18,7 +18,7 @@ from laptime.tuning.script import subject as scripts
 from laptime.tuning.server import subject as servers
 from laptime.tuning.server.request import ServerRequest
 from laptime.tuning.session.verify import VerifyRequest
-from laptime.verbs.public_run import TunedRun, kept
+from laptime.verbs.public_run import TunedRun, keep
 
 
 @takes(ModelRequest, save=False)
@@ -26,17 +26,17 @@ def tune_model(target: str, *, on_event: Listener | None = None, **options: Any)
     """Make a model run faster, as `laptime tune model` does: `tune_model("model.onnx", export="fast")`.
     Raises UsageError: there is no such model, or the request is impossible. UserCodeError: it fails as it is.
     """
-    request = requested(ModelRequest, options, "laptime.tune_model", target=target, save=False).completed()
-    return TunedRun.of(kept(lambda emit: models.tune_model(request, emit), on_event, save=request.save))
+    request = make_request(ModelRequest, options, "laptime.tune_model", target=target, save=False).complete()
+    return TunedRun.of(keep(lambda emit: models.tune_model(request, emit), on_event, save=request.save))
 
 
 @takes(ServerRequest, save=False)
 def tune_server(command: str, *, on_event: Listener | None = None, **options: Any) -> TunedRun:
     """Choose the flags of a server, as `laptime tune server` does. command: with {port}, choices in braces.
     Raises UsageError: the request is impossible. UserCodeError: the server fails as it is."""
-    request = requested(ServerRequest, options, "laptime.tune_server", command=command, save=False)
-    done = request.completed()
-    return TunedRun.of(kept(lambda emit: servers.tune_server(done, emit), on_event, save=done.save))
+    request = make_request(ServerRequest, options, "laptime.tune_server", command=command, save=False)
+    done = request.complete()
+    return TunedRun.of(keep(lambda emit: servers.tune_server(done, emit), on_event, save=done.save))
 
 
 @takes(VerifyRequest, save=False)
@@ -44,9 +44,9 @@ def verify(recipe: str | Path, *, on_event: Listener | None = None, **options: A
     """Check that an earlier result of `tune` still holds, as `laptime verify` does; `run.tuning.gate` and
     `run.tuning.speedup` are the answer. recipe: the file that `tune` wrote, or what names a stored session.
     Raises UsageError: there is neither."""
-    request = requested(VerifyRequest, options, "laptime.verify", recipe=Path(recipe), save=False)
+    request = make_request(VerifyRequest, options, "laptime.verify", recipe=Path(recipe), save=False)
     check, request, _ = verification(request)
-    return TunedRun.of(kept(lambda emit: check(request, emit), on_event, save=request.save))
+    return TunedRun.of(keep(lambda emit: check(request, emit), on_event, save=request.save))
 
 
 def verification(request: VerifyRequest) -> tuple[Callable[[Any, Listener], Run], VerifyRequest, str]:

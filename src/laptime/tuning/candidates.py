@@ -12,7 +12,7 @@ from laptime.tuning.loop_profile import LoopProfile, unmet_need
 from laptime.tuning.optimization import Change, Optimization, Recipe
 from laptime.tuning.search.evaluator import Candidate, CandidateSet
 from laptime.tuning.search.race import LONGEST
-from laptime.tuning.search.ranking import detectable, expected
+from laptime.tuning.search.ranking import detectable, expect_saving
 
 DEFAULT = frozenset({"exact", "reassociated", "random", "precision"})
 STRICT = frozenset({"exact", "reassociated"})
@@ -60,7 +60,7 @@ def find_candidates(loop_profile: LoopProfile, recipe: Recipe, choice: Choice, c
     # A fact that another change would give counts as held: the search takes them in an order that works.
     givable: frozenset[str] = frozenset()
     for name, own in known.items():
-        if not left_out(name, choice.only, choice.skip) and name not in recipe.names:
+        if not find_veto(name, choice.only, choice.skip) and name not in recipe.names:
             givable |= own.given_facts
     candidates: list[Candidate] = []
     ruled_out: dict[str, str] = {}
@@ -77,7 +77,7 @@ def find_candidates(loop_profile: LoopProfile, recipe: Recipe, choice: Choice, c
     return CandidateSet(tuple(candidates), ruled_out)
 
 
-def suggested(loop_profile: LoopProfile, choice: Choice) -> list[Change]:
+def suggest(loop_profile: LoopProfile, choice: Choice) -> list[Change]:
     """Changes that are only ever suggested, never applied: their `edit` shows how.
 
     Whose bound is below what a race could show on this machine is not worth a line of anybody's source."""
@@ -85,12 +85,12 @@ def suggested(loop_profile: LoopProfile, choice: Choice) -> list[Change]:
     visible = loop_profile.step * max(LEAST, detectable(loop_profile.noise, LONGEST[-1]))
     for name in choice.names():
         own = optimization.load(name)
-        if not own.suggests or left_out(name, choice.only, choice.skip):
+        if not own.suggests or find_veto(name, choice.only, choice.skip):
             continue
         if not unmet_need(own.needs, loop_profile.facts):
             changes += [
                 Change(name, options)
-                for options in own.proposed(loop_profile)[:1]
+                for options in own.offer(loop_profile)[:1]
                 if own.bound(loop_profile, options) >= visible
             ]
     return changes
@@ -103,14 +103,14 @@ def suspects(loop_profile: LoopProfile, recipe: Recipe, choice: Choice) -> list[
     usable = find_candidates(loop_profile, recipe, choice, Costs()).usable
     candidates = [(candidate, False) for candidate in usable]
     with_facts = _with_facts_of(recipe, loop_profile)
-    for change in suggested(loop_profile, choice):
+    for change in suggest(loop_profile, choice):
         own = optimization.load(change.name)
         candidate = _candidate(change.name, own, with_facts, recipe, choice, Costs())
         if not isinstance(candidate, str):
             candidates.append((candidate, True))
     least = LEAST * loop_profile.step
     likely = [row for row in candidates if row[0].bound >= least and row[0].bound > 0]
-    return sorted(likely, key=lambda row: (-expected(row[0]), str(row[0].change)))
+    return sorted(likely, key=lambda row: (-expect_saving(row[0]), str(row[0].change)))
 
 
 def facts_of(recipe: Recipe) -> frozenset[str]:
@@ -132,7 +132,7 @@ def numerics_of(recipe: Recipe, loop_profile: LoopProfile) -> str:
 
 def _why_not(own: Optimization, name: str, facts: frozenset[str], choice: Choice) -> str:
     """Say why a name is not even a candidate; "" when it may be one."""
-    if left := left_out(name, choice.only, choice.skip):
+    if left := find_veto(name, choice.only, choice.skip):
         return left
     if own.suggests:
         return "only ever suggested, never applied"
@@ -141,7 +141,7 @@ def _why_not(own: Optimization, name: str, facts: frozenset[str], choice: Choice
     return unmet_need(own.needs, facts)
 
 
-def left_out(name: str, only: Collection[str], skip: Collection[str]) -> str:
+def find_veto(name: str, only: Collection[str], skip: Collection[str]) -> str:
     """Why the user does not want a change tried; "" if it may be. No `only` means all, the control always."""
     if name in skip:
         return "left out by --skip"
@@ -153,7 +153,7 @@ def _candidate(
 ) -> Candidate | str:
     """The candidate, or why there is none."""
     kept = [change.options for change in recipe if change.name == name]
-    proposed = [options for options in own.proposed(loop_profile) if options not in kept]
+    proposed = [options for options in own.offer(loop_profile) if options not in kept]
     if kept and not proposed:
         return "kept already"
     if not proposed:

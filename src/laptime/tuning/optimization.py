@@ -164,7 +164,7 @@ class Optimization(Declaration):
             return self.saves(loop_profile, options)
         return float(sum(saved * loop_profile.share(part) for part, saved in self.saves.items()))
 
-    def proposed(self, loop_profile: LoopProfile) -> list[Options]:
+    def offer(self, loop_profile: LoopProfile) -> list[Options]:
         """Options to try, the recommended one first."""
         if self.propose is not None:
             return self.propose(loop_profile)

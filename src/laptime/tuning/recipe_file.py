@@ -60,7 +60,7 @@ def environment_of(environment: Environment) -> dict[str, Any]:
     }
 
 
-def encoded(file: RecipeFile) -> bytes:
+def encode(file: RecipeFile) -> bytes:
     """The file's bytes."""
     return msgspec.json.format(msgspec.json.encode(file), indent=2) + b"\n"
 
@@ -81,7 +81,7 @@ def read(path: Path) -> RecipeFile:
     return file
 
 
-def applied(recipe: Recipe) -> list[Applied]:
+def list_applied(recipe: Recipe) -> list[Applied]:
     """A recipe as it stands in records."""
     return [Applied(name=change.name, options=change.options) for change in recipe]
 

@@ -35,7 +35,7 @@ def encode(document: Any) -> str:
 def _plain(value: Any) -> Any:
     if is_dataclass(value):
         kind: Any = type(value)
-        return {name: getattr(value, name) for name in _declared(kind)}
+        return {name: getattr(value, name) for name in _read_fields(kind)}
     if isinstance(value, (set, frozenset)):
         return sorted(value)
     return int(value) if isinstance(value, Integral) else str(value)  # numpy's integers are none of Python's
@@ -68,7 +68,7 @@ def build(cls: type[_T], content: dict[str, Any]) -> _T:
 
 
 @lru_cache(maxsize=64)
-def _declared(cls: Any) -> dict[str, tuple[Any, frozenset[type]]]:
+def _read_fields(cls: Any) -> dict[str, tuple[Any, frozenset[type]]]:
     """The type of each field, and the plain types of values that are taken as they are."""
     hints = get_type_hints(cls)
     return {field.name: (hints[field.name], _as_they_are(hints[field.name])) for field in fields(cls)}
@@ -80,7 +80,7 @@ def _as_they_are(expected: Any) -> frozenset[type]:
 
 
 @lru_cache(maxsize=64)
-def _required(cls: Any) -> tuple[str, ...]:
+def _list_required(cls: Any) -> tuple[str, ...]:
     return tuple(
         field.name for field in fields(cls) if field.default is MISSING and field.default_factory is MISSING
     )
@@ -89,13 +89,13 @@ def _required(cls: Any) -> tuple[str, ...]:
 def _dataclass(cls: Any, content: Any, where: str) -> Any:
     if not isinstance(content, dict):
         raise WireError(f"{where}: expected an object, got {type(content).__name__}")
-    declared = _declared(cls)
+    declared = _read_fields(cls)
     for name in content:
         if name not in declared:
             similar = get_close_matches(name, declared, n=1)
             hint = f"; did you mean {similar[0]!r}?" if similar else ""
             raise WireError(f"{where} has no field {name!r}{hint}")
-    for name in _required(cls):
+    for name in _list_required(cls):
         if name not in content:
             raise WireError(f"{where} lacks the field {name!r}")
     values = {}

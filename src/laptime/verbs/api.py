@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from laptime.kit.errors import UsageError, UserCodeError
-from laptime.kit.options import requested, takes
+from laptime.kit.options import make_request, takes
 from laptime.kit.registry import load as extension
 from laptime.launch.worker import InProcessWorker, Worker
 from laptime.measure.engine import Engine
@@ -23,7 +23,7 @@ from laptime.verbs.bench.planning import AS_IT_IS
 from laptime.verbs.compare import compare_runs
 from laptime.verbs.history import recent
 from laptime.verbs.load.request import LoadRequest
-from laptime.verbs.public_run import Comparisons, Run, kept
+from laptime.verbs.public_run import Comparisons, Run, keep
 
 
 @takes(BenchRequest, save=False, dtype=None)
@@ -49,17 +49,17 @@ def bench(model: Any, inputs: Any = None, *, on_event: Listener | None = None, *
     Raises:
         UsageError: the request is impossible.
     """
-    objects = {} if isinstance(model, str) else _named(model if isinstance(model, list) else [model])
+    objects = {} if isinstance(model, str) else _name_all(model if isinstance(model, list) else [model])
     own = {"targets": [*objects] or [model], "save": False, "dtype": [AS_IT_IS if objects else "float32"]}
-    request = requested(BenchRequest, options, "laptime.bench", **own)
+    request = make_request(BenchRequest, options, "laptime.bench", **own)
     session = _here(objects, inputs) if objects else None
 
-    def measured(emit: Listener) -> AnyRun:
+    def measure(emit: Listener) -> AnyRun:
         if session is None:
             return _bench.bench(request, emit)
         return _bench.bench(request, emit, open_session=session, in_memory=True)
 
-    return Run.of(kept(measured, on_event, save=request.save))
+    return Run.of(keep(measure, on_event, save=request.save))
 
 
 def bench_call(call: Callable[[], Any], *, budget: float, name: str = "", save: bool = False) -> Run:
@@ -69,10 +69,10 @@ def bench_call(call: Callable[[], Any], *, budget: float, name: str = "", save: 
         budget: seconds of measuring.
         save: keep the run under .laptime/.
     """
-    return bench(finished(call), budget=budget, backends=["null"], regimes=["isolated"], name=name, save=save)
+    return bench(add_wait(call), budget=budget, backends=["null"], regimes=["isolated"], name=name, save=save)
 
 
-def finished(call: Callable[[], Any]) -> Callable[[], Any]:
+def add_wait(call: Callable[[], Any]) -> Callable[[], Any]:
     """The call with a wait for the GPU behind it, if the user's own PyTorch has begun to use one."""
     torch = sys.modules.get("torch")
     if torch is None or not (torch.cuda.is_available() and torch.cuda.is_initialized()):
@@ -102,11 +102,11 @@ def load(target: str, *, on_event: Listener | None = None, **options: Any) -> Ru
         return open_run(target)
     from laptime.verbs.load.run import load as verb  # its senders, which bench does without
 
-    request = requested(LoadRequest, options, "laptime.load", target=target, save=False)
-    return Run.of(kept(lambda emit: verb(request, emit), on_event, save=request.save))
+    request = make_request(LoadRequest, options, "laptime.load", target=target, save=False)
+    return Run.of(keep(lambda emit: verb(request, emit), on_event, save=request.save))
 
 
-def _named(objects: Sequence[Any]) -> dict[str, Any]:
+def _name_all(objects: Sequence[Any]) -> dict[str, Any]:
     """Objects by what they are called; those of one name are numbered."""
     named: dict[str, Any] = {}
     for each in objects:

@@ -179,15 +179,15 @@ def against_budgets(run: Run, rules: Rules) -> list[Verdict]:
 
 def _limits(case: Case, budget: Budget) -> list[Verdict]:
     if case.status in UNMEASURED:
-        return [failed(case, budget.metric)]
-    stat = _named(case, budget.metric)
+        return [fail_case(case, budget.metric)]
+    stat = _find_stat(case, budget.metric)
     limits = (("max", budget.max), ("min", budget.min))
     return [budgets.judge(case, stat, kind, limit) for kind, limit in limits if limit is not None]  # type: ignore[arg-type]
 
 
-def _named(case: Case, name: str, what_for: str = "") -> Stat:
+def _find_stat(case: Case, name: str, what_for: str = "") -> Stat:
     """The metric of a case. Raises UsageError: it has none of this name."""
-    stat, names = budgets.named(case, name), budgets.names(case)
+    stat, names = budgets.find_stat(case, name), budgets.names(case)
     if stat is None:
         near = closest(name, names)
         raise UsageError(
@@ -198,7 +198,7 @@ def _named(case: Case, name: str, what_for: str = "") -> Stat:
     return stat
 
 
-def failed(case: Case, metric: str) -> Verdict:
+def fail_case(case: Case, metric: str) -> Verdict:
     """Return a broken verdict: no number is no better than a bad one."""
     what = case.failure.what if case.failure else f"it was {case.status}"
     return Verdict(kind="measured", case=case.key, metric=metric, word=BROKEN, sentence=what)
@@ -221,7 +221,7 @@ def against_run(run: Run, baseline: Run, rules: Rules, *, force: bool = False) -
     a budget names a metric that cannot be compared."""
     measured = {case.key for case in baseline.cases if case.status not in UNMEASURED}
     lost = [case for case in run.cases if case.status in UNMEASURED and case.key in measured]
-    verdicts = [failed(case, "latency") for case in lost]
+    verdicts = [fail_case(case, "latency") for case in lost]
     if lost and len(lost) == len(run.cases):
         return verdicts
     earlier = recent()
@@ -236,7 +236,7 @@ def against_run(run: Run, baseline: Run, rules: Rules, *, force: bool = False) -
             for each in verdicts
         ]
     new = [case for case in run.cases if case.status not in UNMEASURED and case.key not in known]
-    return verdicts + [_undecided(case, "the baseline has no such case") for case in new]
+    return verdicts + [_abstain(case, "the baseline has no such case") for case in new]
 
 
 def of_latency(run: Run, compared: list[Comparison], rules: Rules) -> list[Verdict]:
@@ -273,9 +273,9 @@ def _of_metrics(
             ]
             tolerances = {**dict.fromkeys(reported, default), **tolerances}
             if not reported:
-                verdicts.append(_undecided(case, INCOMPARABLE))
+                verdicts.append(_abstain(case, INCOMPARABLE))
         verdicts += [
-            metric_change(before, case, _directed(case, name), tolerance, between)
+            metric_change(before, case, _check_metric(case, name), tolerance, between)
             for name, tolerance in tolerances.items()
         ]
     return verdicts
@@ -291,10 +291,10 @@ def _tolerances(case: Case, rules: Rules) -> dict[str, str | float]:
     return {"latency": rules.tolerance or budgets.TOLERANCE, **asked}
 
 
-def _directed(case: Case, name: str) -> str:
+def _check_metric(case: Case, name: str) -> str:
     """The metric, when the case has it and it is known which direction is worse.
     Raises UsageError: one of them is not so."""
-    if _named(case, name, " to look for a regression in").better == "none":
+    if _find_stat(case, name, " to look for a regression in").better == "none":
         raise UsageError(
             f"a regression of {name!r} cannot be judged",
             why="laptime does not know whether a higher value is better or worse",
@@ -309,7 +309,7 @@ INCOMPARABLE = (
 )
 
 
-def _undecided(case: Case, sentence: str) -> Verdict:
+def _abstain(case: Case, sentence: str) -> Verdict:
     return Verdict(kind="regression", case=case.key, metric="latency", word=UNDECIDED, sentence=sentence)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from msgspec import structs
 
 from laptime.analysis.between_runs import Spread, between_runs
-from laptime.analysis.compare import described
+from laptime.analysis.compare import describe
 from laptime.analysis.evidence import select
 from laptime.analysis.paired import Effect
 from laptime.analysis.quantiles import quantile
@@ -118,7 +118,7 @@ def _compare(baseline: Case, candidate: Case, *, between: Spread) -> Comparison 
     (a, variance_a), (b, variance_b) = _level(left), _level(right)
     error = math.sqrt(variance_a + variance_b + 2 * between.deviation**2)
     measured = Effect(b - a, error, between.df, rounds=0, processes=len(set(left.process)) or 1)
-    comparison = described(baseline, candidate, left.regime or "", measured)
+    comparison = describe(baseline, candidate, left.regime or "", measured)
     if comparison.word != "unclear":
         return comparison
     hint = f"runs {between.words} {between.deviation:.1%} apart; laptime bench A B, interleaved, shows more"

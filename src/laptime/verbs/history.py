@@ -94,7 +94,7 @@ def recent(last: int = 60, root: Path | None = None) -> list[Run]:
 
 
 def _matching(pattern: str, last: int, root: Path | None) -> list[RunLevels]:
-    matching = (run for run in levels.stored(root) if any(_matches(pattern, case, run) for case in run.cases))
+    matching = (run for run in levels.read(root) if any(_matches(pattern, case, run) for case in run.cases))
     return list(itertools.islice(matching, last))
 
 

@@ -20,7 +20,7 @@ from laptime.records.event import Listener, ignore
 from laptime.records.tuning import Tuning
 from laptime.reports import formats, fragment
 from laptime.reports.documents import document
-from laptime.store.live_run import recorded
+from laptime.store.live_run import record_run
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -43,12 +43,12 @@ class Run(records.Run, frozen=True, kw_only=True):
     def latency(self) -> Stat:
         """Median seconds of a call, with its 95 % interval.
         Raises UsageError: the run has several cases, or nothing was timed."""
-        return self._timed(headline(self._only_case(), self.constants))
+        return self._require(headline(self._only_case(), self.constants))
 
     @property
     def throughput(self) -> Stat:
         """Items per second, likewise."""
-        return self._timed(main_throughput(self._only_case(), self.constants))
+        return self._require(main_throughput(self._only_case(), self.constants))
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON report as plain data: what `--json` prints, without the raw samples."""
@@ -86,7 +86,7 @@ class Run(records.Run, frozen=True, kw_only=True):
     def _repr_html_(self) -> str:
         return fragment.render(document(self))
 
-    def _timed(self, stat: Stat | None) -> Stat:
+    def _require(self, stat: Stat | None) -> Stat:
         if stat is None:
             failure = self._only_case().failure
             raise UsageError(
@@ -121,11 +121,11 @@ class TunedRun(Run, frozen=True, kw_only=True):
     tuning: Tuning
 
 
-def kept(work: Callable[[Listener], records.Run], on_event: Listener | None, *, save: bool) -> records.Run:
+def keep(work: Callable[[Listener], records.Run], on_event: Listener | None, *, save: bool) -> records.Run:
     """The run of some work, kept under .laptime/ if it is to be; a warning says if that failed."""
     if not save:
         return work(on_event or ignore)
-    run, complaint = recorded(work, *([on_event] if on_event else []))
+    run, complaint = record_run(work, *([on_event] if on_event else []))
     if complaint is not None:
         warnings.warn(str(complaint), stacklevel=3)
     return run

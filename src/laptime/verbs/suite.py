@@ -21,7 +21,7 @@ from laptime.kit import __version__, redaction
 from laptime.kit.clock import utc_now
 from laptime.kit.errors import Died, LaptimeError, UsageError
 from laptime.launch.fleet import Machine
-from laptime.launch.fleet.node import carried_out
+from laptime.launch.fleet.node import run_on
 from laptime.launch.fleet.queue import carry_out
 from laptime.measure.failures import failure_of
 from laptime.probes import machine
@@ -33,8 +33,8 @@ from laptime.records.event import Event, Listener, ignore
 from laptime.records.plan import BenchRequest
 from laptime.records.run import Membership, Run, Subject
 from laptime.store.folder import new_id
-from laptime.store.live_run import LiveRun, recorded
-from laptime.suites import Benchmark, Suite, chosen, digest, judged, regressions, request
+from laptime.store.live_run import LiveRun, record_run
+from laptime.suites import Benchmark, Suite, choose, digest, judge_run, regressions, request
 from laptime.suites.loading import StoredSuites, load
 from laptime.verbs import bench as _bench
 from laptime.verbs.bench.case_worker import OpenSession, fresh_process
@@ -143,14 +143,14 @@ def measure(
     done: list[tuple[PlannedBenchmark, Run]] = []
     status = "complete"
     if machines:
-        runs = _measured_on(machines, items, suite_id, ended, complain, save)
-        return combined([(items[number], runs[number]) for number in sorted(runs)], suite_id)
+        runs = _measure_on(machines, items, suite_id, ended, complain, save)
+        return combine([(items[number], runs[number]) for number in sorted(runs)], suite_id)
     bench = partial(_bench.bench, open_session=open_session)
     total = sum(item.seconds for item in items if item.done is None) or 1.0
     spent = 0.0
     for number, item in enumerate(items, start=1):
         if item.done is not None:
-            run = _rejudged(item, item.done)
+            run = _rejudge(item, item.done)
         else:
             place = f"{number} of {len(items)}, {item.benchmark.name}"
             try:
@@ -166,7 +166,7 @@ def measure(
         if run.status == "interrupted":
             status = "interrupted"
             break
-    return combined(done, suite_id, status=status)
+    return combine(done, suite_id, status=status)
 
 
 def suite(
@@ -193,7 +193,7 @@ def suite(
     Raises:
         UsageError: there is no such suite, or nothing in it matches.
     """
-    suites = [chosen(each, match, quick=quick) for each in load(str(where))]
+    suites = [choose(each, match, quick=quick) for each in load(str(where))]
     items = prepare(suites, trials=trials, timeout=timeout, baseline=baseline, resume=resume)
     if not items:
         raise UsageError(
@@ -204,7 +204,7 @@ def suite(
     )
 
 
-def _measured_on(
+def _measure_on(
     machines: Sequence[Machine],
     items: list[PlannedBenchmark],
     suite_id: str,
@@ -214,19 +214,19 @@ def _measured_on(
 ) -> dict[int, Run]:
     """The run of each benchmark by its number; a benchmark whose machine is lost goes to one of its kind."""
     hardware: dict[str, str] = {}
-    runs = {number: _rejudged(item, item.done) for number, item in enumerate(items) if item.done is not None}
+    runs = {number: _rejudge(item, item.done) for number, item in enumerate(items) if item.done is not None}
 
     def do(number: int, machine: Machine, stop: Stop) -> Run:
-        def known(environment: Environment) -> None:
+        def learn(environment: Environment) -> None:
             hardware[machine.name] = environment.hardware
 
-        bench = partial(carried_out, machine, "bench", known=known, stop=stop)
+        bench = partial(run_on, machine, "bench", known=learn, stop=stop)
         return _one(items[number], suite_id, ignore, complain, save, bench)
 
     def is_alike(one: str, other: str) -> bool:
         return one not in hardware or other not in hardware or hardware[one] == hardware[other]
 
-    def done(at: int, result: Run | str) -> None:
+    def finish(at: int, result: Run | str) -> None:
         number = left[at]
         if isinstance(result, str):
             membership = structs.replace(items[number].membership, id=suite_id)
@@ -235,7 +235,7 @@ def _measured_on(
         ended(items[number], result)
 
     left = [number for number in range(len(items)) if number not in runs]
-    carry_out(left, machines, do, is_alike=is_alike, done=done)
+    carry_out(left, machines, do, is_alike=is_alike, done=finish)
     return runs
 
 
@@ -267,7 +267,7 @@ def _one(
     if isinstance(item.plan, LaptimeError):
         return _impossible(item, item.plan, membership)
 
-    def judged(emit: Listener) -> Run:
+    def run_judged(emit: Listener) -> Run:
         def hear(event: Event) -> None:
             if isinstance(event, events.RunStarted):
                 event = events.RunStarted(structs.replace(event.run, suite=membership))
@@ -275,7 +275,7 @@ def _one(
                 emit(event)
 
         run = bench(item.request, hear)
-        run = _rejudged(item, structs.replace(run, suite=membership))
+        run = _rejudge(item, structs.replace(run, suite=membership))
         emit(events.VerdictsReached(run.verdicts))
         for verdict in run.verdicts:
             emit(events.FindingAdded(finding(verdict)))
@@ -283,7 +283,7 @@ def _one(
         return run
 
     try:
-        run, complaint = recorded(judged, listener, save=save)
+        run, complaint = record_run(run_judged, listener, save=save)
     except LaptimeError as error:  # a file that was there a minute ago; the others are measured
         return _impossible(item, error, membership)
     if complaint is not None:
@@ -305,9 +305,9 @@ def _impossible(item: PlannedBenchmark, error: LaptimeError, membership: Members
     return live.finish("failed")
 
 
-def _rejudged(item: PlannedBenchmark, run: Run) -> Run:
+def _rejudge(item: PlannedBenchmark, run: Run) -> Run:
     """The run with the verdicts on its budgets."""
-    verdicts = judged(item.benchmark, run)
+    verdicts = judge_run(item.benchmark, run)
     plain = [each for each in run.findings if not each.kind.startswith(("check/", FIRST_RUN))]
     if item.benchmark.regression is not None and item.baseline is None:
         # No baseline is no fault: a new job in CI begins green, and says why.
@@ -330,7 +330,7 @@ def _against(item: PlannedBenchmark, run: Run) -> Any:
         return f"{error.what}: {error.why}"
 
 
-def combined(done: list[tuple[PlannedBenchmark, Run]], suite_id: str, *, status: str = "complete") -> Run:
+def combine(done: list[tuple[PlannedBenchmark, Run]], suite_id: str, *, status: str = "complete") -> Run:
     """All benchmarks as one run: every case with the axis `benchmark`, and all verdicts.
 
     It is not stored: the runs of its benchmarks are, and `--resume` puts them together again."""
@@ -347,7 +347,7 @@ def combined(done: list[tuple[PlannedBenchmark, Run]], suite_id: str, *, status:
     runs = [run for _, run in done]
     environment = runs[0].environment if runs else machine.environment()
     for run in runs[1:]:
-        environment = environment.extended((), run.environment.libraries, run.environment.knobs)
+        environment = environment.extend((), run.environment.libraries, run.environment.knobs)
     return with_verdicts(
         Run(
             id=suite_id,

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from laptime.analysis.agreement import Call, judged, measured, precision_of
+from laptime.analysis.agreement import Call, judge, measure, precision_of
 from laptime.records.details import Agreement, OutputError
 
 LOGITS = np.array([[1.0, 2.0, 4.0], [8.0, 2.0, 1.0]], np.float32)
@@ -15,7 +15,7 @@ RMS = float(np.sqrt(np.mean(np.square(LOGITS))))
 
 
 def found(ours: list[Any], reference: list[Any], batch: int = 2) -> Agreement:
-    return measured([Call(ours, reference, batch)], against="torch")
+    return measure([Call(ours, reference, batch)], against="torch")
 
 
 def only(ours: Any, reference: Any) -> OutputError:
@@ -27,7 +27,7 @@ def test_equal_outputs_have_no_error() -> None:
     error = only(LOGITS, LOGITS.copy())
     assert (error.rms, error.largest, error.absolute, error.cosine, error.top1) == (0, 0, 0, 1, 1)
     assert error.gain == pytest.approx(1)
-    assert judged(found([LOGITS], [LOGITS]), "float32").word == "same"
+    assert judge(found([LOGITS], [LOGITS]), "float32").word == "same"
 
 
 def test_errors_are_told_against_the_root_mean_square_of_the_reference() -> None:
@@ -38,11 +38,11 @@ def test_errors_are_told_against_the_root_mean_square_of_the_reference() -> None
 
 def test_a_factor_of_50_is_told_and_fails_although_the_cosine_is_1() -> None:
     one = np.array([[0.32]], np.float32)
-    agreement = measured([Call([50 * x * one], [x * one], 1) for x in (1.0, 0.7, -0.4)], against="torch")
+    agreement = measure([Call([50 * x * one], [x * one], 1) for x in (1.0, 0.7, -0.4)], against="torch")
     (error,) = agreement.outputs
     assert error.cosine == pytest.approx(1)
     assert error.gain == pytest.approx(50)
-    word, sentence, _ = judged(agreement, "float32")
+    word, sentence, _ = judge(agreement, "float32")
     assert word == "different"
     assert "scaled by 50" in sentence
     assert "3 inputs of batch 1" in sentence
@@ -52,30 +52,30 @@ def test_the_call_with_the_largest_error_is_named() -> None:
     empty = np.zeros((0, 3))
     calls = [Call([empty], [empty], 0)]
     calls += [Call([LOGITS + error], [LOGITS], 2) for error in (1e-6, 3e-6, 2e-6)]
-    (error,) = measured(calls, against="torch").outputs
+    (error,) = measure(calls, against="torch").outputs
     assert error.worst == 2
 
 
 def test_of_whole_numbers_the_call_with_most_differences_is_named() -> None:
     numbers = np.arange(6).reshape(2, 3)
     calls = [Call([np.where(numbers < fewer, -1, numbers)], [numbers], 2) for fewer in (0, 1, 4, 2)]
-    (error,) = measured(calls, against="torch").outputs
+    (error,) = measure(calls, against="torch").outputs
     assert (error.exact, error.worst) == (True, 2)
 
 
 def test_top1_and_cosine_are_told_and_decide_nothing() -> None:
     ties = np.array([[1.0, 1.0 + 1e-6], [2.0, 3.0]])
     other = np.array([[1.0 + 1e-6, 1.0], [2.0, 3.0]])
-    word, sentence, _ = judged(found([other], [ties]), "float32")
+    word, sentence, _ = judge(found([other], [ties]), "float32")
     assert word == "same"
     assert "top-1 the same in 50 %" in sentence
 
 
 def test_the_worst_of_several_outputs_and_calls_counts() -> None:
     calls = [Call([LOGITS, LOGITS], [LOGITS, LOGITS], 2), Call([LOGITS, -LOGITS], [LOGITS, LOGITS], 2)]
-    agreement = measured(calls, against="torch")
+    agreement = measure(calls, against="torch")
     assert [error.rms for error in agreement.outputs] == [0, pytest.approx(2)]
-    word, sentence, _ = judged(agreement, "float32")
+    word, sentence, _ = judge(agreement, "float32")
     assert word == "different"
     assert sentence.startswith("output 2 of 2")
 
@@ -84,7 +84,7 @@ def test_outputs_of_another_shape_or_number_are_different() -> None:
     for ours, reference in (([LOGITS], [LOGITS[:, :2]]), ([LOGITS], [LOGITS, LOGITS]), ([], [])):
         agreement = found(ours, reference)
         assert "shape" in agreement.reason
-        assert judged(agreement, "float32").word == "different"
+        assert judge(agreement, "float32").word == "different"
     assert "(2, 3)" in found([LOGITS], [LOGITS[:, :2]]).reason
 
 
@@ -93,7 +93,7 @@ def test_nan_and_infinity_agree_only_with_themselves() -> None:
     assert only(odd, odd).absolute == 0
     agreement = found([odd], [np.ones(3, np.float32)])
     assert agreement.outputs[0].absolute == np.inf
-    assert judged(agreement, "float32").word == "different"
+    assert judge(agreement, "float32").word == "different"
 
 
 def test_whole_numbers_are_counted_where_they_differ() -> None:
@@ -101,7 +101,7 @@ def test_whole_numbers_are_counted_where_they_differ() -> None:
     error = only(picked + np.array([0, 1, 0, 0]), picked)
     assert error.exact
     assert error.rms == 0.25
-    assert judged(found([picked], [picked + 1]), "int8").word == "different"
+    assert judge(found([picked], [picked + 1]), "int8").word == "different"
 
 
 @pytest.mark.parametrize(
@@ -120,9 +120,9 @@ def test_of_labels_a_percent_may_flip_and_of_more_a_metric_decides(wrong: int, d
     labels = np.random.default_rng(0).integers(0, 10, (4, 100))
     ours = labels.copy()
     ours[:, :wrong] = (ours[:, :wrong] + 1) % 10
-    found = measured([Call([a], [b], 100) for a, b in zip(ours, labels, strict=True)], against="the model")
-    assert judged(found, dtype).word == word
-    assert ("--metric" in judged(found, dtype).sentence) == (word == "unknown")
+    found = measure([Call([a], [b], 100) for a, b in zip(ours, labels, strict=True)], against="the model")
+    assert judge(found, dtype).word == word
+    assert ("--metric" in judge(found, dtype).sentence) == (word == "unknown")
 
 
 def test_a_label_is_another_where_the_values_behind_it_tie() -> None:
@@ -133,16 +133,16 @@ def test_a_label_is_another_where_the_values_behind_it_tie() -> None:
     rounded, other = scores.copy(), labels.copy()
     rounded[:25, 2] += np.float32(3e-6)
     other[:25] = 2
-    assert judged(found([rounded, other], [scores, labels], 50), "float32").word == "same"
-    assert judged(found([other, rounded], [labels, scores], 50), "float32").word == "same"
+    assert judge(found([rounded, other], [scores, labels], 50), "float32").word == "same"
+    assert judge(found([other, rounded], [labels, scores], 50), "float32").word == "same"
     other[25:30] = (other[25:30] + 1) % 10
-    assert judged(found([rounded, other], [scores, labels], 50), "float32").word == "different"
+    assert judge(found([rounded, other], [scores, labels], 50), "float32").word == "different"
     best, places = -np.sort(-scores, axis=1)[:, :3], np.argsort(-scores, axis=1)[:, :3]
     swapped = places.copy()
     swapped[:25, :2] = places[:25, 1::-1]
     close = best + np.array([0, 2e-6, 0], np.float32)
-    assert judged(found([close, swapped], [best, places], 50), "float32").word == "same"
-    assert judged(found([best, places[:, ::-1]], [best, places], 50), "int8").word != "same"
+    assert judge(found([close, swapped], [best, places], 50), "float32").word == "same"
+    assert judge(found([best, places[:, ::-1]], [best, places], 50), "int8").word != "same"
 
 
 def test_places_that_rounding_flips_may_flip() -> None:
@@ -150,18 +150,18 @@ def test_places_that_rounding_flips_may_flip() -> None:
     ours = labels.copy()
     ours[:, :3] += 1
     calls = [Call([a], [b], 1000) for a, b in zip(ours, labels, strict=True)]
-    assert judged(measured(calls, against="it"), "float32").word == "close"
-    assert judged(measured(calls, against="it", rounding=[0.001]), "float32").word == "same"
+    assert judge(measure(calls, against="it"), "float32").word == "close"
+    assert judge(measure(calls, against="it", rounding=[0.001]), "float32").word == "same"
 
 
 def test_one_label_of_a_small_batch_that_flips_in_lower_precision_is_no_certain_harm() -> None:
     """A likeness about its limit, of a single item: 100 % of its whole numbers differ."""
     near = [np.array([True, False] * 4), np.array([False, True] * 4), np.array([True])]
     calls = [Call([each ^ (each.size == 1)], [each], each.size) for each in near]
-    assert judged(measured(calls, against="it"), "bfloat16").word == "unknown"
-    assert judged(measured(calls, against="it"), "float32").word in ("close", "different")
+    assert judge(measure(calls, against="it"), "bfloat16").word == "unknown"
+    assert judge(measure(calls, against="it"), "float32").word in ("close", "different")
     calls = [Call([~each], [each], each.size) for each in near]
-    assert judged(measured(calls, against="it"), "bfloat16").word == "different"
+    assert judge(measure(calls, against="it"), "bfloat16").word == "different"
 
 
 @pytest.mark.parametrize("axis", [1, 2])
@@ -172,11 +172,11 @@ def test_scores_beside_boxes_are_held_against_scores(axis: int) -> None:
     both = np.concatenate([boxes, scores], 2)
     if axis == 1:
         lost, both = lost.transpose(0, 2, 1), both.transpose(0, 2, 1)
-    assert judged(found([lost], [both], 4), "float32").word == "different"
-    assert judged(found([lost], [both], 4), "int8").word == "unknown"
-    assert "small numbers" in judged(found([lost], [both], 4), "float32").sentence
+    assert judge(found([lost], [both], 4), "float32").word == "different"
+    assert judge(found([lost], [both], 4), "int8").word == "unknown"
+    assert "small numbers" in judge(found([lost], [both], 4), "float32").sentence
     near = both * (1 + 1e-5 * draw.standard_normal(both.shape))
-    assert judged(found([near], [both], 4), "float32").word == "same"
+    assert judge(found([near], [both], 4), "float32").word == "same"
 
 
 def test_the_smallest_shares_of_a_whole_are_no_small_column() -> None:
@@ -185,26 +185,26 @@ def test_the_smallest_shares_of_a_whole_are_no_small_column() -> None:
         np.exp(each) / np.exp(each).sum(1, keepdims=True)
         for each in (logits + 0.8 * (np.arange(10) < 3), logits)
     )
-    assert judged(found([ours], [theirs], 40), "int8").word == "same"
+    assert judge(found([ours], [theirs], 40), "int8").word == "same"
 
 
 @pytest.mark.parametrize("outputs", [np.zeros((2, 3)), np.ones((2, 3), np.int64)])
 def test_outputs_that_do_not_depend_on_the_inputs_tell_nothing(outputs: Any) -> None:
-    word, sentence, _ = judged(found([outputs], [outputs]), "float32")
+    word, sentence, _ = judge(found([outputs], [outputs]), "float32")
     assert word == "unknown"
     assert "a constant" in sentence
 
 
 def test_one_input_of_one_item_tells_nothing() -> None:
-    assert "only one" in judged(found([LOGITS[:1]], [LOGITS[:1]], batch=1), "float32").sentence
+    assert "only one" in judge(found([LOGITS[:1]], [LOGITS[:1]], batch=1), "float32").sentence
 
 
 def test_an_error_as_large_as_the_spread_is_no_agreement_in_any_precision() -> None:
     reference = [100 + np.array([[x]]) for x in (0.0, 1.0, 2.0)]
-    frozen = measured([Call([reference[0]], [each], 1) for each in reference], against="torch")
-    assert judged(frozen, "bfloat16").word == "unknown"
-    rounded = measured([Call([each * 1.0001], [each], 1) for each in reference], against="torch")
-    assert judged(rounded, "bfloat16").word == "same"
+    frozen = measure([Call([reference[0]], [each], 1) for each in reference], against="torch")
+    assert judge(frozen, "bfloat16").word == "unknown"
+    rounded = measure([Call([each * 1.0001], [each], 1) for each in reference], against="torch")
+    assert judge(rounded, "bfloat16").word == "same"
 
 
 @pytest.mark.parametrize(
@@ -225,21 +225,21 @@ def test_the_limit_is_that_of_the_precision(error: float, dtype: str, word: str)
     reference = np.random.default_rng(1).standard_normal((2, 2000)).astype(np.float32)
     ours = reference + (error * signs).reshape(2, 2000)
     calls = [Call([ours], [reference], 2)]
-    assert judged(measured(calls, against="torch", dtype="float64"), dtype).word == word
+    assert judge(measure(calls, against="torch", dtype="float64"), dtype).word == word
 
 
 def test_the_coarser_precision_of_both_sides_counts() -> None:
     calls = [Call([LOGITS * 1.005], [LOGITS], 2)]
-    assert judged(measured(calls, against="torch", dtype="float16"), "float32").word == "same"
-    assert judged(measured(calls, against="torch"), "float32").word == "close"
+    assert judge(measure(calls, against="torch", dtype="float16"), "float32").word == "same"
+    assert judge(measure(calls, against="torch"), "float32").word == "close"
 
 
 def test_a_model_that_amplifies_rounding_is_granted_what_rounding_does() -> None:
     calls = [Call([LOGITS * 1.0005], [LOGITS], 2)]
-    assert judged(measured(calls, against="torch"), "float32").word == "close"
-    assert judged(measured(calls, against="torch", rounding=[4e-4]), "float32").word == "same"
+    assert judge(measure(calls, against="torch"), "float32").word == "close"
+    assert judge(measure(calls, against="torch", rounding=[4e-4]), "float32").word == "same"
     wild = [Call([LOGITS * 1.2], [LOGITS], 2)]
-    assert judged(measured(wild, against="torch", rounding=[1.0]), "float32").word == "different"
+    assert judge(measure(wild, against="torch", rounding=[1.0]), "float32").word == "different"
 
 
 def test_no_top1_without_rows_of_classes() -> None:

@@ -108,7 +108,7 @@ def test_the_running_median_is_the_median() -> None:
     rows = np.random.default_rng(0).normal(size=(5, 40))
     padded = np.pad(rows, ((0, 0), (3, 3)), mode="reflect")
     expected = np.median(np.lib.stride_tricks.sliding_window_view(padded, 7, axis=1), axis=2)
-    assert np.allclose(change_points._tamed(rows + 0.0), _cut(rows, expected))
+    assert np.allclose(change_points._tame(rows + 0.0), _cut(rows, expected))
 
 
 def _cut(rows: Any, middle: Any) -> Any:

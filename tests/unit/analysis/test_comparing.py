@@ -13,7 +13,7 @@ from msgspec import structs
 from laptime.analysis.compare import (
     DECISION_LEVEL,
     compare,
-    described,
+    describe,
     effect,
     judge,
     sentence,
@@ -163,7 +163,7 @@ def test_a_difference_that_95_percent_shows_and_99_does_not_is_unclear_and_says_
     words = {}
     for error in (0.004, 0.0055, 0.02):
         measured = Effect(mean=-math.log(1.025), error=error, df=40, rounds=18, processes=3)
-        words[error] = described(baseline, candidate, "isolated", measured)
+        words[error] = describe(baseline, candidate, "isolated", measured)
     assert [found.word for found in words.values()] == ["faster", "unclear", "unclear"]
     doubtful = words[0.0055]
     assert doubtful.ci95[0] > 1 + doubtful.margin  # 95 % alone would have decided

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fixtures.runs import LATENCY, case
-from laptime.analysis.evidence import lost_time
+from laptime.analysis.evidence import find_lost
 from laptime.analysis.summary import headline, main_throughput, summarize
 from laptime.measure.labels import relabel
 from laptime.records.case import Case
@@ -53,7 +53,7 @@ def test_where_others_are_left_the_interval_is_theirs() -> None:
 def test_no_sample_loses_more_than_it_took() -> None:
     latency = Series(metric=LATENCY, regime="isolated", samples=[0.01] * 10)
     of = case(latency, column("waited", np.full(10, 0.03)), column("ruler", np.full(10, 20e-6)))
-    assert lost_time(of, latency) == pytest.approx([0.01] * 10)
+    assert find_lost(of, latency) == pytest.approx([0.01] * 10)
 
 
 def test_what_the_cpus_worked_was_not_lost() -> None:
@@ -61,11 +61,11 @@ def test_what_the_cpus_worked_was_not_lost() -> None:
     latency = Series(metric=LATENCY, regime="isolated", samples=[0.01] * 10)
     columns = (column("waited", np.full(10, 0.018)), column("cpu", np.full(10, 0.012)))
     of = case(latency, *columns, details={"usable_cpus": 2.0})
-    assert lost_time(of, latency) == pytest.approx([0.004] * 10)
+    assert find_lost(of, latency) == pytest.approx([0.004] * 10)
 
 
 def test_a_slow_cpu_lengthens_what_was_not_waited() -> None:
     latency = Series(metric=LATENCY, regime="isolated", samples=[0.01] * 10)
     columns = (column("waited", np.full(10, 0.004)), column("ruler", np.full(10, 30e-6)))
     of = case(latency, *columns, details={"known_work": 20e-6})
-    assert lost_time(of, latency) == pytest.approx([0.004 + 0.006 / 3] * 10)
+    assert find_lost(of, latency) == pytest.approx([0.004 + 0.006 / 3] * 10)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fixtures.runs import case, facts, timings
-from laptime.analysis.achieved import TAG, measured_peak
+from laptime.analysis.achieved import TAG, estimate_peak
 from laptime.analysis.stat import Stat
 from laptime.analysis.summary import summarize
 from laptime.measure.labels import WAITED_SHARE
@@ -53,11 +53,11 @@ def test_no_share_is_told_without_a_sound_peak(rates: list[float], why: str) -> 
 
 def test_disturbed_blocks_are_left_out_and_must_not_be_the_most() -> None:
     waited = int(Label.WAITED)
-    peak = measured_peak(beside([7e11, 3e11, 7e11, 7e11], label=[0, waited, 0, 0]))
+    peak = estimate_peak(beside([7e11, 3e11, 7e11, 7e11], label=[0, waited, 0, 0]))
     assert peak is not None
     assert peak.quantity is not None
     assert peak.quantity.value == pytest.approx(7e11)
-    crowded = measured_peak(beside([7e11] * 3 + [3e11] * 17, label=[0] * 3 + [waited] * 17))
+    crowded = estimate_peak(beside([7e11] * 3 + [3e11] * 17, label=[0] * 3 + [waited] * 17))
     assert crowded is not None
     assert crowded.quantity is None
     assert [word for word in crowded.why_not.split() if word.isdigit()] == ["3", "20", "5"]

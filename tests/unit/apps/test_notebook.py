@@ -36,13 +36,13 @@ def test_load_ext_finds_the_magic_which_measures_the_notebooks_own_names() -> No
 
 def test_a_cell_of_statements_is_measured_whole() -> None:
     shell = Shell(total=0)
-    run = notebook.measured(shell, "--budget=0.2", "for i in range(3):\n    total += i\n")
+    run = notebook.measure(shell, "--budget=0.2", "for i in range(3):\n    total += i\n")
     assert run.latency.n > 10
     assert shell.user_ns["total"] >= 3 * run.latency.n
 
 
 def test_code_that_begins_like_no_option_is_left_alone() -> None:
-    options, code = notebook.parsed("--budget 3 -x + y", None)
+    options, code = notebook.parse("--budget 3 -x + y", None)
     assert (options.budget, code) == (3.0, "-x + y")
 
 
@@ -56,14 +56,14 @@ def test_a_wrong_line_is_three_lines_and_no_traceback(line: str, capsys: pytest.
 
 def test_wrong_lines_raise_the_users_error() -> None:
     with pytest.raises(UsageError, match="to measure"):
-        notebook.parsed("  ", None)
+        notebook.parse("  ", None)
 
 
 @pytest.mark.torch
 def test_a_cell_may_train() -> None:
     torch = pytest.importorskip("torch")
     shell = Shell(model=torch.nn.Linear(4, 4), x=torch.randn(2, 4))
-    run = notebook.measured(shell, "--budget 0.2", "model(x).sum().backward()")
+    run = notebook.measure(shell, "--budget 0.2", "model(x).sum().backward()")
     assert run.cases[0].status == "ok"
     assert run.latency.n > 10
 
@@ -74,7 +74,7 @@ def test_code_that_fails_says_why_and_a_short_call_is_no_noise(capsys: pytest.Ca
     assert shell.magics["laptime"]("--budget 0.2 nobody(1)") is None
     assert "'nobody'" in capsys.readouterr().err
     assert "--budget SECONDS" in (shell.magics["laptime"].__doc__ or "")
-    run = notebook.measured(shell, "--budget 0.2 one()")
+    run = notebook.measure(shell, "--budget 0.2 one()")
     (check,) = [check for check in run.cases[0].checks if check.name == "resolution"]
     assert (check.outcome, "the mean of" in check.sentence) == ("note", True)
     assert len(repr(run.cases)) < 5000

@@ -49,7 +49,7 @@ def pairs(now: float) -> list[turns.Sides]:
 
 
 def test_pairs_cancel_what_the_machine_does_meanwhile() -> None:
-    slower, same = turns.compared(pairs(0.018))
+    slower, same = turns.compare_tests(pairs(0.018))
     assert (slower.word, slower.pairs, slower.candidate.partition("/")[0]) == (
         "slower",
         6,
@@ -68,7 +68,7 @@ def test_on_a_busy_machine_the_fastest_calls_are_compared() -> None:
         hit = structs.replace(latency, samples=samples, label=[int(Label.WAITED)] * len(samples))
         return structs.replace(of, cases=[structs.replace(of.cases[0], series=[hit])])
 
-    (found,) = turns.compared([(before, beside(now)) for before, now in pairs(0.0125)])
+    (found,) = turns.compare_tests([(before, beside(now)) for before, now in pairs(0.0125)])
     assert found.word == "slower"
     assert 1 / found.speedup == pytest.approx(1.25, rel=0.05)
 
@@ -76,7 +76,7 @@ def test_on_a_busy_machine_the_fastest_calls_are_compared() -> None:
 def test_a_test_that_is_new_or_measured_nothing_once_is_left_out() -> None:
     told = pairs(0.01)
     told[2] = (structs.replace(told[2][0], cases=told[2][0].cases[:1]), told[2][1])
-    assert [each.candidate.partition("/")[0] for each in turns.compared(told)] == ["test_it.py::test_0"]
+    assert [each.candidate.partition("/")[0] for each in turns.compare_tests(told)] == ["test_it.py::test_0"]
 
 
 def test_a_slower_test_fails_the_session_and_the_comment_begins_with_it(
@@ -105,7 +105,7 @@ def test_sides_run_in_turns_in_the_revision_and_here(tmp_path: Path, monkeypatch
         seen.append((name, (place / "work.py").read_text()))
         return side(0.01, seed=len(seen))
 
-    monkeypatch.setattr(turns, "_measured", measured)
+    monkeypatch.setattr(turns, "_measure", measured)
     made = turns.pairs_of("HEAD", [], budget=1, say=lambda text: None)
     assert len(made) == turns.PAIRS
     assert [name for name, _ in seen[:4]] == ["HEAD", "the working tree", "the working tree", "HEAD"]

@@ -22,7 +22,7 @@ from laptime.backends._onnx.inputs import dimension_names
 from laptime.launch.worker import InProcessWorker, Worker, open_variant
 from laptime.measure.checks import agreement
 from laptime.measure.engine import Engine
-from laptime.measure.recorded_calls import compared, record
+from laptime.measure.recorded_calls import compare, record
 from laptime.records.plan import BenchRequest, Variant
 from laptime.verbs.bench.run import bench
 
@@ -164,7 +164,7 @@ def test_sound_exports_agree_in_both(tmp_path: Path) -> None:
         for backend in (onnxruntime, openvino):
             loaded = backend.open(Variant(target=str(path), backend="x"))
             recorded = record(original, partial(_given, inputs), [2])
-            found = compared(loaded.outputs, recorded, against="the original", dtype="float32")
+            found = compare(loaded.outputs, recorded, against="the original", dtype="float32")
             details = {"outputs": {"against_torch": msgspec.to_builtins(found)}}
             said = agreement.check(runs.case(details=details), runs.environment(), {})
             assert said is not None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from laptime.backends._onnx.inputs import Input, random, rebatched, sizes
+from laptime.backends._onnx.inputs import Input, random, rebatch, sizes
 from laptime.kit.errors import UsageError
 
 IMAGE = Input("image", "float32", ("N", 3, 224, 224))
@@ -79,7 +79,7 @@ def test_random_values_have_dtype_and_shape_and_come_from_the_seed() -> None:
 
 def test_items_are_repeated_from_the_front() -> None:
     pair, weights = np.array([[1.0], [2.0]]), np.ones((7, 1))
-    longer = rebatched([pair, weights], 2, 5)
+    longer = rebatch([pair, weights], 2, 5)
     assert longer[0].ravel().tolist() == [1, 2, 1, 2, 1]
     assert longer[1] is weights
-    assert rebatched([pair], 2, 1)[0].tolist() == [[1.0]]
+    assert rebatch([pair], 2, 1)[0].tolist() == [[1.0]]

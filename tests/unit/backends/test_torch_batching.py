@@ -14,7 +14,7 @@ pytestmark = pytest.mark.torch
 
 from torch import nn  # noqa: E402
 
-from laptime.backends.torch.batching import Batching, find, resized  # noqa: E402
+from laptime.backends.torch.batching import Batching, find, resize  # noqa: E402
 from laptime.backends.torch.setup import modules_in  # noqa: E402
 from laptime.kit.errors import TargetError  # noqa: E402
 from laptime.targets import arguments  # noqa: E402
@@ -42,7 +42,7 @@ def batching(inputs: Any, model: Any = nothing) -> Batching:
 
 
 def made(inputs: Any, batch: int, model: Any = nothing) -> Any:
-    return resized(inputs, batching(inputs, model), batch)
+    return resize(inputs, batching(inputs, model), batch)
 
 
 def test_items_are_repeated_from_the_front_and_cut() -> None:

@@ -25,13 +25,13 @@ class Tokens:
 
 def test_floats_are_cast_and_integers_are_not() -> None:
     given = (torch.ones(2, 3), torch.ones(2, dtype=torch.int64), torch.ones(2, dtype=torch.bool), "text")
-    x, ids, mask, text = tensors.moved(given, CPU, dtype=torch.bfloat16)
+    x, ids, mask, text = tensors.move(given, CPU, dtype=torch.bfloat16)
     assert (x.dtype, ids.dtype, mask.dtype, text) == (torch.bfloat16, torch.int64, torch.bool, "text")
-    assert tensors.moved(given, CPU)[0] is given[0]
+    assert tensors.move(given, CPU)[0] is given[0]
 
 
 def test_channels_last_is_for_images_only() -> None:
-    image, clip = tensors.moved((torch.rand(1, 3, 4, 4), torch.rand(1, 3, 2, 4, 4)), CPU, channels_last=True)
+    image, clip = tensors.move((torch.rand(1, 3, 4, 4), torch.rand(1, 3, 2, 4, 4)), CPU, channels_last=True)
     assert image.is_contiguous(memory_format=torch.channels_last)
     assert clip.is_contiguous()
 

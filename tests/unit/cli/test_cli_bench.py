@@ -242,7 +242,7 @@ def test_exit_code_tells_what_came_of_it(laptime: Laptime, fake_bench: Fake, run
     ended = laptime("bench", "a:b")
     assert ended.code == code
     assert ended.out  # the report comes all the same
-    assert len(files.stored()) == 1
+    assert len(files.list_files()) == 1
 
 
 def test_case_skipped_by_a_search_is_no_failure() -> None:

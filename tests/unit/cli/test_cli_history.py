@@ -102,7 +102,7 @@ def test_a_second_import_adds_nothing_and_says_so(laptime: Laptime) -> None:
     ended = laptime("import", path)
     assert (ended.code, ended.out) == (0, "")
     assert "already stored" in ended.err
-    assert len(files.stored()) == 1
+    assert len(files.list_files()) == 1
 
 
 def test_one_bad_file_does_not_keep_the_others_out(laptime: Laptime) -> None:
@@ -110,7 +110,7 @@ def test_one_bad_file_does_not_keep_the_others_out(laptime: Laptime) -> None:
     ended = laptime("import", "bad.json", str(benchmarked()), "none.json")
     assert ended.code == 2
     assert "JSON" in ended.err
-    assert len(files.stored()) == 1
+    assert len(files.list_files()) == 1
 
 
 def test_a_format_that_is_not_known_is_told(laptime: Laptime) -> None:

@@ -144,10 +144,10 @@ def test_a_json_report_is_read_as_the_run_that_it_carries(laptime: Laptime, two:
     assert laptime("show", "run.json").out == laptime("show", "baseline").out
     assert laptime("compare", "run.json", "last", "--stored").code in (0, 3)
     assert "already stored" in laptime("import", "run.json").err
-    for file in files.stored():
+    for file in files.list_files():
         file.unlink()
     assert OLD in laptime("import", "run.json").out
-    (again,) = [files.read(file) for file in files.stored()]
+    (again,) = [files.read(file) for file in files.list_files()]
     assert (again.cases, again.name) == (two[0].cases, "baseline")
     assert laptime("check", "last", "--against-rev", "HEAD").code == 2  # its targets are not run unasked
     Path("run.json").write_text("\ufeff" + Path("run.json").read_text())

@@ -175,7 +175,7 @@ def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[float]:
         }
 
     monkeypatch.setattr(fresh_call, "call", call)
-    monkeypatch.setattr(machine, "installed", lambda package: "2.15")
+    monkeypatch.setattr(machine, "find_version", lambda package: "2.15")
     return seconds
 
 
@@ -212,14 +212,14 @@ def test_peaks_of_a_busy_machine_are_not_kept(asked: list[float]) -> None:
 
 def test_another_torch_is_another_machine(asked: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
     _device_peaks()
-    monkeypatch.setattr(machine, "installed", lambda package: "2.16")
+    monkeypatch.setattr(machine, "find_version", lambda package: "2.16")
     _device_peaks()
     assert asked == [examination.SECONDS, examination.SECONDS]
     assert len(list(cache.folder().iterdir())) == 2
 
 
 def test_without_torch_nothing_is_asked(asked: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine, "installed", lambda package: None)
+    monkeypatch.setattr(machine, "find_version", lambda package: None)
     assert _device_peaks() == examination.DevicePeaks()
     assert asked == []
 

@@ -334,7 +334,7 @@ def test_an_asv_file_that_grew_adds_only_what_is_new(tmp_path: Path, monkeypatch
     assert "already stored" in printed[1]
     assert "2 cases (3 more are already stored)" in printed[2]
     assert "already stored" in printed[3]
-    stored = [files.read(file) for file in files.stored()]
+    stored = [files.read(file) for file in files.list_files()]
     assert sorted(len(run.cases) for run in stored) == [2, 3]
     for found in history():
         assert len(found.points) == 1

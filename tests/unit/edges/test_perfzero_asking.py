@@ -8,7 +8,7 @@ import pytest
 
 from laptime.edges.perfzero import flags
 from laptime.edges.perfzero import flags as methods
-from laptime.edges.perfzero.flags import Filter, Flags, Method, checked
+from laptime.edges.perfzero.flags import Filter, Flags, Method, check_flags
 from laptime.kit.errors import UsageError
 
 
@@ -58,7 +58,7 @@ def test_what_a_filter_and_a_name_both_mean_runs_once() -> None:
 )
 def test_a_flag_that_cannot_be_carried_out_is_refused_in_three_lines(wrong: dict[str, object]) -> None:
     with pytest.raises(UsageError) as caught:
-        checked(Flags(**wrong))  # type: ignore[arg-type]
+        check_flags(Flags(**wrong))  # type: ignore[arg-type]
     assert caught.value.why
     assert caught.value.next
 

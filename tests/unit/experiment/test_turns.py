@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from laptime.experiment import turns
-from laptime.experiment.pairs import FEWEST, LEAST, Pair, Visited, gain, measured_pairs, ratios
+from laptime.experiment.pairs import FEWEST, LEAST, Pair, Visited, gain, measure_pairs, ratios
 from laptime.experiment.turns import (
     FEWEST_ROUNDS,
     HURRIED,
@@ -155,7 +155,7 @@ def test_time_is_split_into_the_pairs_that_make_the_interval_narrow() -> None:
         return pair_of(found)
 
     given = {"elapsed": machine.elapsed, "until": 150.0, "end": 200.0, "expected": 20.0}
-    *_, pairs = measured_pairs(visit, most=9, **given)  # type: ignore[arg-type]
+    *_, pairs = measure_pairs(visit, most=9, **given)  # type: ignore[arg-type]
     assert len(pairs) >= FEWEST
     assert machine.now <= 150.0, "what follows the pairs keeps its time"
     assert machine.now > 120.0, "the time is used"
@@ -195,17 +195,17 @@ def test_a_machine_that_became_slow_still_has_the_fewest_pairs_if_some_are_hurri
             return pair_of(Turns([(2.0, 1.0), (2.0, 1.1)], start=start, each=8.0))
 
         given: dict[str, Any] = {"elapsed": lambda: now[0], "until": 120.0, "end": 140.0, "expected": 14.0}
-        return sum(1 for _ in measured_pairs(visit, most=7, hurried=hurried, **given))
+        return sum(1 for _ in measure_pairs(visit, most=7, hurried=hurried, **given))
 
     assert measured(math.inf) < LEAST
     assert measured(24.0) >= LEAST
 
 
 def test_rounds_follow_from_both_variances_and_the_cost_of_a_start() -> None:
-    few = turns.wanted(0.0004, start=10.0, each=2.0)
-    assert turns.wanted(0.0016, start=10.0, each=2.0) == pytest.approx(2 * few)
-    assert turns.wanted(0.0004, start=40.0, each=2.0) == pytest.approx(2 * few)
-    assert turns.wanted(0.0, start=10.0, each=2.0) == FEWEST_ROUNDS
+    few = turns.plan_rounds(0.0004, start=10.0, each=2.0)
+    assert turns.plan_rounds(0.0016, start=10.0, each=2.0) == pytest.approx(2 * few)
+    assert turns.plan_rounds(0.0004, start=40.0, each=2.0) == pytest.approx(2 * few)
+    assert turns.plan_rounds(0.0, start=10.0, each=2.0) == FEWEST_ROUNDS
 
 
 def test_pairs_of_few_rounds_are_followed_by_more_pairs_not_by_a_long_one() -> None:
@@ -220,7 +220,7 @@ def test_pairs_of_few_rounds_are_followed_by_more_pairs_not_by_a_long_one() -> N
         return pair_of(Turns(rounds, start=12.0, each=0.5))
 
     given = {"elapsed": lambda: now[0], "until": 67.0, "end": 75.0, "expected": 14.0}
-    *_, pairs = measured_pairs(visit, most=7, **given)  # type: ignore[arg-type]
+    *_, pairs = measure_pairs(visit, most=7, **given)  # type: ignore[arg-type]
     assert len(pairs) == 4
     assert now[0] <= 67.5
 

@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from laptime.apps.cli.error_boundary import Voice
-from laptime.apps.cli.options import Command, asked, requested
+from laptime.apps.cli.options import Command, ask_for, make_request
 from laptime.kit import options, typed, units
 from laptime.kit.errors import UsageError
 from laptime.kit.options import Option, UnknownKeyword, fields, takes
@@ -46,9 +46,9 @@ made: list[Baking] = []
 
 @click.command("bake", cls=Command)
 @click.argument("cake")
-@asked(Baking)
+@ask_for(Baking)
 def bake(cake: str, **given: Any) -> None:
-    made.append(requested(Baking, given, cake=cake))
+    made.append(make_request(Baking, given, cake=cake))
 
 
 def typed_line(line: str) -> Baking:
@@ -59,7 +59,7 @@ def typed_line(line: str) -> Baking:
 
 
 def called(**keywords: Any) -> Baking:
-    return options.requested(Baking, keywords, "kitchen.bake", cake="plum")
+    return options.make_request(Baking, keywords, "kitchen.bake", cake="plum")
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ import pytest
 from laptime.kit.errors import TargetError, UsageError
 from laptime.launch.fleet import NODE, Machine, machines
 from laptime.launch.fleet.engines import slurm
-from laptime.launch.fleet.node import Lost, carried_out
+from laptime.launch.fleet.node import Lost, run_on
 from laptime.launch.fleet.queue import Queue, carry_out
 from laptime.records.environment import Environment
 from laptime.records.event import Event, RunFinished, RunStarted
@@ -42,7 +42,7 @@ def speaking(text: str, rest: str = "") -> Machine:
 def test_a_bench_travels_and_comes_back_as_a_run() -> None:
     heard: list[Event] = []
     known: list[Environment] = []
-    run = carried_out(HERE, "bench", QUICK, heard.append, known=known.append)
+    run = run_on(HERE, "bench", QUICK, heard.append, known=known.append)
     (case,) = run.cases
     assert case.status == "ok"
     assert case.find("latency", "isolated") is not None
@@ -71,13 +71,13 @@ def test_a_node_speaks_json_lines_and_prints_nothing_between_them(tmp_path: Path
 
 def test_the_error_of_a_verb_is_raised_here() -> None:
     with pytest.raises(TargetError, match="spinn"):
-        carried_out(HERE, "bench", BenchRequest(targets=["null:spinn=1ms"]))
+        run_on(HERE, "bench", BenchRequest(targets=["null:spinn=1ms"]))
 
 
 @pytest.mark.parametrize("verb", ["benhc", "tune"])
 def test_a_verb_that_does_not_travel_is_refused(verb: str) -> None:
     with pytest.raises(UsageError, match="no verb"):
-        carried_out(HERE, verb, QUICK)
+        run_on(HERE, verb, QUICK)
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_a_verb_that_does_not_travel_is_refused(verb: str) -> None:
 )
 def test_a_machine_that_is_lost_says_how(machine: Machine, says: str) -> None:
     with pytest.raises(Lost) as lost:
-        carried_out(machine, "bench", QUICK, silent=1.0, start=20.0)
+        run_on(machine, "bench", QUICK, silent=1.0, start=20.0)
     assert str(lost.value).startswith(says)
 
 
@@ -119,7 +119,7 @@ def test_it_can_be_stopped_from_another_thread() -> None:
     threading.Timer(0.5, stop.set).start()
     began = time.monotonic()
     with pytest.raises(Lost, match="stopped"):
-        carried_out(speaking('{"type":"beat"}', "time.sleep(60)"), "bench", QUICK, stop=stop)
+        run_on(speaking('{"type":"beat"}', "time.sleep(60)"), "bench", QUICK, stop=stop)
     assert time.monotonic() - began < 20.0
 
 

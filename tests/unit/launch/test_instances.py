@@ -10,7 +10,7 @@ from fixtures.fake_root import FakeRoot
 from fixtures.runs import LATENCY
 from laptime.kit import system_files
 from laptime.kit.errors import UsageError
-from laptime.launch.instances import in_order, placed, together
+from laptime.launch.instances import deal_cpus, in_order, together
 from laptime.measure.metrics import CPU_TIME
 from laptime.measure.protocol import Samples
 from laptime.probes.others import METRICS as OTHERS
@@ -31,9 +31,9 @@ def four_threads(tmp_path: Path) -> str:
 def test_cores_come_before_their_second_threads(four_threads: str) -> None:
     assert in_order([0, 1, 2, 3], four_threads) == [0, 1, 2, 3]
     assert in_order([0, 2, 3], four_threads) == [0, 3, 2]
-    assert placed(2, 1, [0, 1, 2, 3], four_threads) == [[0], [1]]
-    assert placed(2, 2, [0, 1, 2, 3], four_threads) == [[0, 1], [2, 3]]
-    assert placed(3, 2, [0, 1, 2, 3], four_threads) == []
+    assert deal_cpus(2, 1, [0, 1, 2, 3], four_threads) == [[0], [1]]
+    assert deal_cpus(2, 2, [0, 1, 2, 3], four_threads) == [[0, 1], [2, 3]]
+    assert deal_cpus(3, 2, [0, 1, 2, 3], four_threads) == []
 
 
 def block(at: list[float], seconds: list[float], *, cpu: float = 1.0, others: float = 0.0) -> list[Samples]:

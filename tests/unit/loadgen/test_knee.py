@@ -15,7 +15,7 @@ from fixtures.virtual_load import constant, exponential, level
 from laptime.records.case import Case
 from laptime.records.run import Run, Subject
 from laptime.reports.documents.load import curve, data
-from laptime.reports.documents.load.levels import measured
+from laptime.reports.documents.load.levels import list_levels
 from laptime.reports.formats import text
 
 S = 0.020
@@ -28,7 +28,7 @@ def run_of(cases: Sequence[Case]) -> Run:
 
 def found(cases: Sequence[Case]) -> curve.Knee:
     run = run_of(cases)
-    made = curve.knee_of(run, measured(run))
+    made = curve.knee_of(run, list_levels(run))
     assert made is not None
     return made
 
@@ -78,10 +78,10 @@ def test_of_a_promise_it_is_between_the_level_that_keeps_it_and_the_one_that_bre
 
 def test_terminal_and_json_say_it_and_one_level_has_none() -> None:
     run = run_of(levels(constant(S), (10, 25, 60), 150, 0))
-    made = curve.knee_of(run, measured(run))
+    made = curve.knee_of(run, list_levels(run))
     assert made is not None
     assert f"knee        {made.sentence[:20]}" in text.render(run, width=120)
-    assert data.report(run, measured(run))["knee"]["high"] == made.high
+    assert data.report(run, list_levels(run))["knee"]["high"] == made.high
     alone = run_of(levels(constant(S), (5,), 30, 0))
-    assert curve.knee_of(alone, measured(alone)) is None
+    assert curve.knee_of(alone, list_levels(alone)) is None
     assert "knee" not in text.render(alone, width=120)

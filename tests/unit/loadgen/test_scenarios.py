@@ -16,7 +16,7 @@ from laptime.kit.errors import UsageError
 from laptime.records.run import Run
 from laptime.reports.formats import text
 from laptime.testing import http_server
-from laptime.verbs.load.levels import applied
+from laptime.verbs.load.levels import resolve
 from laptime.verbs.load.request import LoadRequest
 from laptime.verbs.load.run import load
 
@@ -61,7 +61,7 @@ def test_single_stream_is_one_user_and_its_figure_is_p90() -> None:
 
 def test_server_is_a_poisson_rate() -> None:
     request = LoadRequest(target="null:noop", scenario="SERVER", rates=[8])
-    assert (applied(request).scenario, applied(request).arrivals) == ("Server", "poisson")
+    assert (resolve(request).scenario, resolve(request).arrivals) == ("Server", "poisson")
 
 
 @pytest.mark.parametrize(

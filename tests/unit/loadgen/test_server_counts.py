@@ -9,7 +9,7 @@ pytest.importorskip("aiohttp")
 
 from laptime.loadgen.server_metrics import totals
 from laptime.records.check import Check
-from laptime.records.load import seen_here
+from laptime.records.load import count_here
 from laptime.records.run import Run
 from laptime.reports.formats import text
 from laptime.testing.llm_server import Answer, Cost, Script, serving
@@ -55,7 +55,7 @@ def test_a_server_that_counts_the_same_is_shown_beside_what_was_seen() -> None:
     facts = run.cases[0].details.load
     assert facts is not None
     assert facts.server is not None
-    ours = seen_here(run.cases[0].requests, facts)
+    ours = count_here(run.cases[0].requests, facts)
     assert (ours.requests, ours.prompt, ours.output) == (6, 120, 48)
     assert (facts.server.requests, facts.server.prompt, facts.server.output) == (6, 120, 48)
     assert ours.ttft is not None

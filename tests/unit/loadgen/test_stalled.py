@@ -7,7 +7,7 @@ from msgspec import structs
 
 from fixtures.virtual_load import constant, level
 from laptime.analysis.load import level_stats
-from laptime.loadgen.checks import stalled
+from laptime.loadgen.checks import find_stall
 from laptime.records.check import Check
 from laptime.records.details import Details
 
@@ -18,7 +18,7 @@ def judged(stalls: list[list[float]], *, seconds: float = 5.0) -> Check | None:
     assert facts is not None
     made = [[facts.begin + at, length] for at, length in stalls]
     case = structs.replace(case, details=Details(load=structs.replace(facts, stalls=made), unit="request"))
-    return stalled(case, level_stats(case))
+    return find_stall(case, level_stats(case))
 
 
 def test_a_short_level_survives_the_stalls_of_a_busy_machine() -> None:

@@ -7,8 +7,8 @@ import pytest
 from msgspec import structs
 
 from fixtures.runs import LATENCY, case, timings
-from laptime.analysis.evidence import unexplained
-from laptime.measure.checks.precision import printed, reached
+from laptime.analysis.evidence import find_unexplained
+from laptime.measure.checks.precision import find_widest, list_printed
 from laptime.measure.labels import relabel
 from laptime.measure.metrics import CPU_TIME
 from laptime.records.case import Case
@@ -112,9 +112,9 @@ def test_noise_of_the_ruler_is_none() -> None:
 def test_what_a_slow_cpu_takes_explains_what_its_samples_are_longer() -> None:
     slow = np.arange(N) % 3 == 0
     of, _ = relabel(measured(np.where(slow, 0.015, 0.01), ruler=np.where(slow, 30e-6, 20e-6)), virtual=True)
-    assert unexplained(of, of.series[0]) == pytest.approx(0, abs=0.01)
+    assert find_unexplained(of, of.series[0]) == pytest.approx(0, abs=0.01)
     of, _ = relabel(measured(np.where(slow, 0.030, 0.01), ruler=np.where(slow, 30e-6, 20e-6)), virtual=True)
-    assert unexplained(of, of.series[0]) > 0.3
+    assert find_unexplained(of, of.series[0]) > 0.3
 
 
 def test_the_few_calls_whose_threads_wait_for_each_other_were_not_disturbed() -> None:
@@ -191,10 +191,10 @@ def test_disturbed_samples_do_not_pass_for_warm_up() -> None:
 
 def test_the_widest_printed_interval_decides() -> None:
     narrow, wide = timings(0.01, spread=0.001), timings(0.01, spread=0.2, regime="paced")
-    assert reached(case(narrow)) < 0.01 < reached(case(narrow, wide))
-    assert len(printed(case(narrow, wide))) == 3  # two medians and the throughput
+    assert find_widest(case(narrow)) < 0.01 < find_widest(case(narrow, wide))
+    assert len(list_printed(case(narrow, wide))) == 3  # two medians and the throughput
 
 
 def test_nothing_measured_is_never_enough() -> None:
-    assert reached(case()) == float("inf")
-    assert reached(case(timings(0.01, n=3, processes=1))) == float("inf")
+    assert find_widest(case()) == float("inf")
+    assert find_widest(case(timings(0.01, n=3, processes=1))) == float("inf")

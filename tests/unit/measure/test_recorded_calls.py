@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from laptime.analysis.agreement import judged
-from laptime.measure.recorded_calls import RecordedCalls, compared, other_batch, record, variation
+from laptime.analysis.agreement import judge
+from laptime.measure.recorded_calls import RecordedCalls, compare, other_batch, record, variation
 
 WEIGHTS = np.random.default_rng(5).standard_normal((4, 3))
 
@@ -32,7 +32,7 @@ def test_calls_are_kept_with_several_inputs_and_both_batch_sizes(tmp_path: Path)
     for kept, call in zip(loaded.calls, recorded.calls, strict=True):
         assert np.array_equal(kept.inputs[0], call.inputs[0])
         assert np.array_equal(kept.outputs[0], call.outputs[0])
-    assert judged(compared(linear, loaded, against="it", dtype="float32"), "float32").word == "same"
+    assert judge(compare(linear, loaded, against="it", dtype="float32"), "float32").word == "same"
 
 
 def test_variations_keep_the_set_of_values() -> None:
@@ -108,8 +108,8 @@ def test_floats_reach_twice_as_far_where_the_reference_gives_numbers() -> None:
 def test_a_reference_that_draws_random_numbers_is_none() -> None:
     dice = np.random.default_rng(0)
     recorded = record(lambda arrays: [arrays[0] + dice.standard_normal(arrays[0].shape)], inputs, [2])
-    found = compared(linear, recorded, against="it", dtype="float32")
-    word, sentence, _ = judged(found, "float32")
+    found = compare(linear, recorded, against="it", dtype="float32")
+    word, sentence, _ = judge(found, "float32")
     assert word == "unknown"
     assert "differ each time" in sentence
 
@@ -121,9 +121,9 @@ def test_a_call_that_fails_is_a_difference_unless_the_batch_is_fixed() -> None:
         return linear(arrays)
 
     recorded = record(linear, inputs, [2, 1])
-    found = compared(only_two, recorded, against="torch", dtype="float32")
+    found = compare(only_two, recorded, against="torch", dtype="float32")
     assert "fails on inputs of batch 1 that torch takes: ValueError: made for batch 2" in found.reason
-    fixed = compared(only_two, recorded, against="torch", dtype="float32", fixed=True)
+    fixed = compare(only_two, recorded, against="torch", dtype="float32", fixed=True)
     assert (fixed.reason, fixed.inputs) == ("", 4)
 
 
@@ -134,7 +134,7 @@ def test_a_model_that_changes_its_inputs_changes_nobody_elses() -> None:
         return result
 
     recorded = record(spoiling, inputs, [2])
-    assert judged(compared(linear, recorded, against="it", dtype="float32"), "float32").word == "same"
+    assert judge(compare(linear, recorded, against="it", dtype="float32"), "float32").word == "same"
 
 
 def test_rounding_is_what_the_last_bits_of_the_inputs_do() -> None:

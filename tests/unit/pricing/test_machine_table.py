@@ -187,10 +187,12 @@ def test_a_price_warns_by_its_own_age(provider: str, seen: str, warns: bool) -> 
 
 def test_what_is_written_can_be_read_again() -> None:
     table = machine_table.load(today=TODAY)
-    data = machine_table.written(table.machines, machine_table.COLUMNS)
+    data = machine_table.encode_rows(table.machines, machine_table.COLUMNS)
     again, refused = machine_table.read_machines(data, today=TODAY)
     assert (again, refused) == (table.machines, [])
-    shapes, faults = machine_table.read_flex(machine_table.written(table.flex, machine_table.FLEX_COLUMNS))
+    shapes, faults = machine_table.read_flex(
+        machine_table.encode_rows(table.flex, machine_table.FLEX_COLUMNS)
+    )
     assert (shapes, faults) == (table.flex, [])
 
 

@@ -143,7 +143,7 @@ def test_offline_or_nonsense_is_said_and_nothing_is_lost(answer: Exception | byt
     assert said in results[0].sentence
     assert not results[0].is_new
     assert table() == before
-    assert not machine_table.fetched().exists()
+    assert not machine_table.find_fetched().exists()
 
 
 def test_a_list_cannot_lead_to_another_host() -> None:
@@ -167,7 +167,7 @@ def test_pages_that_never_end_do() -> None:
 
 def test_a_damaged_cache_costs_its_damaged_rows_only() -> None:
     update(["oci"], lambda text: None, open_url=Web(), today=TODAY)
-    file = machine_table.fetched() / machine_table.FLEX
+    file = machine_table.find_fetched() / machine_table.FLEX
     file.write_bytes(file.read_bytes() + b"oci,VM.Standard.E3.Flex,free\n\0\0\n")
     again = table()
     assert find("oci:VM.Standard.E4.Flex:16:32", again).usd_per_hour == pytest.approx(0.464)

@@ -17,7 +17,7 @@ import pytest
 
 from laptime.process import peer as module
 from laptime.process.channel import Channel
-from laptime.process.peer import Gone, Peer, Silent, received
+from laptime.process.peer import Gone, Peer, Silent, receive_any
 from laptime.process.program import LastWords
 
 HEAD = """
@@ -172,7 +172,7 @@ def test_many_at_once_as_they_come(start: Start) -> None:
         start(f"time.sleep({seconds}); parent.send(b'{seconds}'); time.sleep(600)") for seconds in (2, 0)
     ]
     came = []
-    for peer, message in received(peers, 60):
+    for peer, message in receive_any(peers, 60):
         came.append((peers.index(peer), message))
         if len(came) == 2:
             break
@@ -183,7 +183,7 @@ def test_of_many_who_is_removed_is_not_listened_to(start: Start) -> None:
     quick = start("parent.send(b'done')")  # and ends
     slow = start("time.sleep(1); parent.send(b'slow'); time.sleep(600)")
     listening, came = [quick, slow], []
-    for peer, message in received(listening, 60):
+    for peer, message in receive_any(listening, 60):
         came.append(message)
         listening.remove(peer)
         if not listening:
@@ -195,13 +195,13 @@ def test_of_many_one_that_ends_is_told_of_while_others_are_silent(start: Start) 
     peers = [start("time.sleep(600)"), start("os._exit(9)")]
     began = time.monotonic()
     with pytest.raises(Gone, match="status 9"):
-        next(received(peers, 60))
+        next(receive_any(peers, 60))
     assert time.monotonic() - began < 20
 
 
 def test_left_at_any_message_no_other_is_lost(start: Start) -> None:
     peer = start("for at in range(5): parent.send(str(at).encode())\nparent.receive()")
-    for _, message in received([peer], 30):
+    for _, message in receive_any([peer], 30):
         if message == b"1":
             break
     assert [peer.receive(30) for _ in range(3)] == [b"2", b"3", b"4"]

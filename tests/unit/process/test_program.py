@@ -162,7 +162,7 @@ def test_whoever_waits_for_a_file_is_woken_when_it_grows(tmp_path: Path) -> None
         assert not process.ends_within(30, watch)
         assert time.monotonic() - began < 20
         assert file.read_text() == "x"
-        watch.heard()
+        watch.discard()
         assert not process.ends_within(0.05, watch)
         (tmp_path / "another").touch()
         began = time.monotonic()
@@ -181,7 +181,7 @@ def test_without_word_of_files_waiting_is_for_the_program_alone(
     monkeypatch.setattr(ctypes, "CDLL", lambda name: object())
     watch = FileWatch(tmp_path / "messages")
     assert watch.descriptor is None
-    watch.heard()
+    watch.discard()
     with Process([sys.executable, "-c", "pass"]) as process:
         assert process.ends_within(30, watch)
         process.end()

@@ -153,7 +153,7 @@ def test_texts_of_a_drawing_neither_collide_nor_are_cut(kind: str) -> None:
 def test_names_of_many_processes_do_not_collide_on_a_phone() -> None:
     series = runs.timings(0.02, n=120)
     series = structs.replace(series, process=[at // 20 for at in range(len(series.samples))])
-    drawn = sample_chart.SampleChart(series, {}, most=120).drawn(NARROW)
+    drawn = sample_chart.SampleChart(series, {}, most=120).draw(NARROW)
     shown = [each for each in words(ElementTree.fromstring(drawn)) if each.text.startswith("process")]
     assert shown
     assert all(one.right <= other.left for one, other in pairwise(shown))

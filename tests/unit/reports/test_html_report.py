@@ -12,7 +12,7 @@ import pytest
 from fixtures import pages, runs
 from laptime.records.case import Failure
 from laptime.reports.documents import document
-from laptime.reports.documents.bench.sample_chart import KINDS, kinds_of, thinned
+from laptime.reports.documents.bench.sample_chart import KINDS, kinds_of, thin
 from laptime.reports.formats import html
 
 
@@ -149,7 +149,7 @@ def test_page_of_a_long_run_stays_small_and_says_what_it_left_out():
 def test_thinning_keeps_the_extremes_of_every_kind():
     values = np.random.default_rng(1).lognormal(size=10_000)
     kinds = (np.arange(10_000) % 50 == 0).astype(np.intp)
-    kept = thinned(values, kinds, 500)
+    kept = thin(values, kinds, 500)
     assert len(kept) <= 600
     for kind in (0, 1):
         own = values[kinds == kind]

@@ -53,7 +53,7 @@ class Drawn(NamedTuple):
 
     told: dict[str, list[Any]] | None = None
 
-    def drawn(self, width: float) -> Markup:
+    def draw(self, width: float) -> Markup:
         return Markup("<svg></svg>")
 
     def keys(self) -> Markup:

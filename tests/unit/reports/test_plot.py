@@ -24,7 +24,7 @@ from laptime.reports.page.plot import (
     Style,
     borders,
     decades,
-    numbered,
+    pick_style,
 )
 from laptime.reports.page.svg import BROAD, HALF, LETTER, LINE, NARROW
 
@@ -40,7 +40,7 @@ def plot(*marks: Any, x: Axis = X, y: Axis = Y) -> Plot:
 
 
 def parsed(made: Plot, width: float = BROAD) -> ElementTree.Element:
-    return ElementTree.fromstring(str(made.drawn(width)))
+    return ElementTree.fromstring(str(made.draw(width)))
 
 
 def classed(made: Plot, name: str, width: float = BROAD) -> list[ElementTree.Element]:
@@ -68,7 +68,7 @@ def test_an_interval_that_is_open_reaches_to_the_edge_and_one_that_is_not_known_
 
 def test_the_first_spot_lies_on_top_of_all_other_marks():
     first, second = Spot(1.0, 1.0, RING, "first"), Spot(1.0, 1.0, RING, "second")
-    drawn = str(plot(first, Line([(0, 0), (9, 3)], "line c1"), second).drawn(BROAD))
+    drawn = str(plot(first, Line([(0, 0), (9, 3)], "line c1"), second).draw(BROAD))
     assert drawn.index("line c1") < drawn.index("second") < drawn.index("first")
 
 
@@ -168,7 +168,7 @@ def test_words_of_strangers_stay_words():
             Column(0.5, 0.0, 1.0, "fill", hostile),
         ],
     )
-    source = str(made.drawn(BROAD)) + str(made.keys())
+    source = str(made.draw(BROAD)) + str(made.keys())
     assert "<script" not in source
     assert "\x1b" not in source
     assert "/home/me" not in source
@@ -176,8 +176,8 @@ def test_words_of_strangers_stay_words():
 
 @pytest.mark.parametrize("number", [2, 5, 20])
 def test_series_are_told_apart_by_shape_or_colour(number):
-    assert len({numbered(at)[:2] for at in range(number)}) == number
-    assert ("square", "c5") not in {numbered(at)[:2] for at in range(number)}
+    assert len({pick_style(at)[:2] for at in range(number)}) == number
+    assert ("square", "c5") not in {pick_style(at)[:2] for at in range(number)}
 
 
 @given(st.lists(st.floats(1e-9, 1e9), min_size=1), st.floats(1.01, 10))

@@ -23,6 +23,6 @@ def test_one_operator_is_drawn_with_and_without_roofs(ceilings: Ceilings | None)
         flops=2e9,
         intensity=800.0,
     )
-    drawn = str(roofline._plot([work], ceilings, [work]).drawn(600.0))
+    drawn = str(roofline._plot([work], ceilings, [work]).draw(600.0))
     assert "FLOP per" in drawn
     assert "nan" not in drawn

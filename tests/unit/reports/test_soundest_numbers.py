@@ -59,7 +59,7 @@ def test_cards_and_charts_tell_the_same() -> None:
     assert isinstance(panels, Panels)
     drawn = next(b for b in panels.blocks if isinstance(b, Chart) and "Throughput" in b.title)
     assert drawn.title == "Throughput"
-    assert "batch 64: 40" in drawn.plot().drawn(HALF) or "batch 64: 39" in drawn.plot().drawn(HALF)
+    assert "batch 64: 40" in drawn.plot().draw(HALF) or "batch 64: 39" in drawn.plot().draw(HALF)
 
 
 def test_the_knee_speaks_of_the_numbers_in_the_table() -> None:

@@ -164,7 +164,7 @@ def test_curves_of_the_loss_need_two_points():
     assert charts(Convergence(word="holds", baseline=[[1.0]], final=[[]])) == []
     assert charts(Convergence(word="holds", baseline=[[1.0, float("nan")]], final=[])) == []
     (chart,) = charts(tunings.full().tuning.convergence)
-    assert str(chart.plot().drawn(BROAD)).count("<path") == 6
+    assert str(chart.plot().draw(BROAD)).count("<path") == 6
 
 
 def test_what_is_only_suggested_has_its_own_section():

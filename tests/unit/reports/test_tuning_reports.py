@@ -250,7 +250,7 @@ def test_parts_that_take_no_time_are_left_out():
 def test_changes_that_were_not_tried_for_one_reason_are_named_together():
     rungs = [Rung(name=name, reason="no time was left") for name in ("a", "b")]
     run = changed(tunings.full(), ladder=rungs, recipe=[], ended="budget", budget=100.0)
-    assert ladder.untried(run.tuning) == [("not tried", "a, b: no time was left")]
+    assert ladder.list_untried(run.tuning) == [("not tried", "a, b: no time was left")]
     assert said(run) == ("not measured", "the budget of 100 s ended before a change was tried")
     assert next_steps(run) == ["laptime tune --resume --budget 400s train.py"]
 
@@ -449,7 +449,7 @@ def test_threads_that_were_chosen_with_the_instances_are_no_kept_change() -> Non
         tunings.model(), recipe=[Applied(name="onnxruntime"), Applied(name="threads", options={"value": 1})]
     )
     assert run.tuning is not None
-    assert [each.name for each in tuned.kept(run.tuning)] == ["onnxruntime"]
+    assert [each.name for each in tuned.list_kept(run.tuning)] == ["onnxruntime"]
     page = html.render(run)
     assert "3 tried" in page
     kept = re.search(r"changes kept.*?>(\d+)<", page, re.IGNORECASE | re.DOTALL)
@@ -461,7 +461,7 @@ def test_a_session_without_races_keeps_what_its_recipe_says() -> None:
     """As `laptime verify` does."""
     run = changed(tunings.model(), ladder=[])
     assert run.tuning is not None
-    assert tuned.kept(run.tuning) == run.tuning.recipe
+    assert tuned.list_kept(run.tuning) == run.tuning.recipe
 
 
 KINDS = {"script": tunings.full, "model": tunings.model, "server": tunings.server}

@@ -26,7 +26,7 @@ from laptime.records.run import Run
 from laptime.records.tuning import Diagnosis, Measured, Rung
 from laptime.store import files, lookup
 from laptime.store.journal import Journal
-from laptime.store.live_run import LiveRun, recorded
+from laptime.store.live_run import LiveRun, record_run
 
 CHECK = Check(name="mine", outcome="ok", sentence="fine")
 
@@ -47,7 +47,7 @@ def verb(emit: Listener) -> Run:
 
 def test_a_run_grows_keeps_its_id_and_is_stored() -> None:
     heard: list[Event] = []
-    run, complaint = recorded(verb, heard.append)
+    run, complaint = record_run(verb, heard.append)
     assert complaint is None
     assert (run.verb, run.name, run.status, run.checks) == ("trace", "mine", "complete", [CHECK])
     assert 0 < run.seconds < 60
@@ -60,13 +60,13 @@ def test_a_run_grows_keeps_its_id_and_is_stored() -> None:
 def test_what_is_told_is_on_disk_already(home: Path) -> None:
     def listen(event: Event) -> None:
         if isinstance(event, ChecksMade):
-            assert files.read(files.stored()[0]).checks == [CHECK]
+            assert files.read(files.list_files()[0]).checks == [CHECK]
 
-    recorded(verb, listen)
+    record_run(verb, listen)
 
 
 def test_a_run_that_is_not_kept_says_so(home: Path) -> None:
-    run, complaint = recorded(verb, save=False)
+    run, complaint = record_run(verb, save=False)
     assert complaint is None
     assert run.plan["save"].value is False
     assert not home.exists()
@@ -77,7 +77,7 @@ def test_a_disk_that_takes_nothing_costs_no_result(monkeypatch: pytest.MonkeyPat
         raise OSError(errno.ENOSPC, "no space left")
 
     monkeypatch.setattr(Journal, "_open", full)
-    run, complaint = recorded(verb)
+    run, complaint = record_run(verb)
     assert run.checks == [CHECK]
     assert run.plan["save"].value is False
     assert complaint is not None
@@ -90,8 +90,8 @@ def test_a_verb_that_fails_before_it_found_anything_leaves_no_run(home: Path) ->
         raise ValueError("no luck")
 
     with pytest.raises(ValueError, match="no luck"):
-        recorded(failing)
-    assert files.stored() == []
+        record_run(failing)
+    assert files.list_files() == []
 
 
 RUNG = Rung(name="threads", label="threads=1", options={"threads": 1}, verdict="faster", kept=True)

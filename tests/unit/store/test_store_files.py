@@ -34,7 +34,7 @@ def test_saved_run_reads_back_equal(root: Path, make_run: Make) -> None:
 
 
 def test_runs_are_listed_newest_first_over_months(root: Path, three: list[Path]) -> None:
-    assert files.stored(root) == three[::-1]
+    assert files.list_files(root) == three[::-1]
     assert {path.parent.name for path in three} == {"2026-07", "2026-08"}
 
 
@@ -91,7 +91,7 @@ def test_empty_store_says_how_to_fill_it(root: Path) -> None:
     with pytest.raises(UsageError, match="'last'") as caught:
         lookup.find("last", root)
     assert "laptime bench" in caught.value.next
-    assert files.stored(root) == []
+    assert files.list_files(root) == []
 
 
 def test_last_is_not_the_run_that_is_being_measured(
@@ -117,13 +117,13 @@ def test_interrupted_run_is_found_by_name(
 def test_run_that_failed_before_anything_was_measured_leaves_no_file(root: Path, make_run: Make) -> None:
     with Journal(root) as journal:
         journal(RunStarted(make_run()))
-    assert files.stored(root) == []
+    assert files.list_files(root) == []
     assert journal.path is None
 
 
 def test_finished_file_counts_when_its_journal_was_left_behind(root: Path, three: list[Path]) -> None:
     three[2].with_suffix(".jsonl").write_text("{torn")
-    assert files.stored(root) == three[::-1]
+    assert files.list_files(root) == three[::-1]
 
 
 @pytest.mark.parametrize("cut", [0, 1, 10, 200])
@@ -262,7 +262,7 @@ def test_link_is_followed_not_replaced(tmp_path: Path) -> None:
 
 def test_long_columns_of_numbers_are_not_walked_one_by_one() -> None:
     column, broken = [0.5] * 100, [0.5, math.inf, 0.5]
-    told = encoding.spelled({"whole": column, "broken": broken, "texts": ["x", None], "huge": [10**400]})
+    told = encoding.spell_out({"whole": column, "broken": broken, "texts": ["x", None], "huge": [10**400]})
     assert told["whole"] is column
     assert told["broken"] == [0.5, "inf", 0.5]
     assert told["texts"] == ["x", None]

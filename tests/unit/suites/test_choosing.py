@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from laptime.kit.errors import UsageError
-from laptime.suites import QUICK_BUDGET, Benchmark, Suite, chosen, digest, request
+from laptime.suites import QUICK_BUDGET, Benchmark, Suite, choose, digest, request
 from laptime.suites.loading import load
 from laptime.verbs.suite import OVERHEAD
 
@@ -30,22 +30,22 @@ SUITE = Suite(
     ],
 )
 def test_a_pattern_is_found_in_the_name_or_is_a_tag(match: list[str], names: list[str]) -> None:
-    assert [each.name for each in chosen(SUITE, match).benchmark] == names
+    assert [each.name for each in choose(SUITE, match).benchmark] == names
 
 
 def test_a_pattern_that_is_no_expression_is_refused() -> None:
     with pytest.raises(UsageError, match="regular expression"):
-        chosen(SUITE, ["("])
+        choose(SUITE, ["("])
 
 
 def test_quick_takes_the_smallest_and_leaves_out_the_large() -> None:
-    (only,) = chosen(SUITE, quick=True).benchmark
+    (only,) = choose(SUITE, quick=True).benchmark
     assert (only.name, only.batch, only.preset) == ("resnet18", 2, "quick")
 
 
 def test_the_standard_suite_announces_about_two_minutes_when_quick() -> None:
     (standard,) = load("standard")
-    quick = chosen(standard, quick=True).benchmark
+    quick = choose(standard, quick=True).benchmark
     assert {"inference", "training"} <= {tag for each in quick for tag in each.tags}
     assert len(quick) * (QUICK_BUDGET + OVERHEAD) <= 150
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from fixtures import runs
-from laptime.suites import Benchmark, judged, regressions
+from laptime.suites import Benchmark, judge_run, regressions
 
 
 def one(**limits: Any) -> Benchmark:
@@ -26,13 +26,13 @@ def one(**limits: Any) -> Benchmark:
     ],
 )
 def test_a_limit_is_kept_broken_or_undecided(limits: dict[str, Any], word: str) -> None:
-    verdicts = judged(one(**limits), runs.trusted())
+    verdicts = judge_run(one(**limits), runs.trusted())
     assert {verdict.word for verdict in verdicts} == {word}
     assert all(verdict.next for verdict in verdicts if word == "undecided")
 
 
 def test_failed_cases_have_no_verdict_of_their_own() -> None:
-    assert judged(one(max={"latency": 1.0}), runs.scenarios()["failed"]()) == []
+    assert judge_run(one(max={"latency": 1.0}), runs.scenarios()["failed"]()) == []
 
 
 def test_a_case_that_the_baseline_lacks_is_undecided() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from laptime.records.tables import AnnotationRow
 from laptime.trace import view
 from laptime.trace.reading import reader
-from laptime.trace.tables.operators import annotated
+from laptime.trace.tables.operators import list_annotated
 from laptime.trace.view import View
 
 
@@ -33,7 +33,7 @@ def kernel(start: float, dur: float, correlation: int) -> dict[str, Any]:
 def rows(events: list[dict[str, Any]]) -> dict[str, AnnotationRow]:
     trace = reader.parse(json.dumps({"traceEvents": events}).encode())
     joined = view.link(trace)
-    return {row.name: row for row in annotated(View(trace, joined, view.find_steps(trace, joined)))}
+    return {row.name: row for row in list_annotated(View(trace, joined, view.find_steps(trace, joined)))}
 
 
 EVENTS = [

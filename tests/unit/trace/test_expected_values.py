@@ -116,7 +116,7 @@ def test_the_plugins_excess_is_the_projected_ranges() -> None:
     )
     left = intervals.subtract(ranges, intervals.union(trace.device.start, trace.device.end))
     expected = [parts["Communication"] for parts in PLUGIN["nccl_a100.json.gz"]["steps"].values()]
-    assert (overview.covered_by(left, seen.steps) / 1000).tolist() == pytest.approx(expected, abs=0.1)
+    assert (overview.cover_steps(left, seen.steps) / 1000).tolist() == pytest.approx(expected, abs=0.1)
 
 
 # --- the plugin's GPU summary -----------------------------------------------------------------------------

@@ -13,7 +13,7 @@ import pytest
 from laptime.kit.errors import ExitCode, UsageError
 from laptime.process.peer import Peer
 from laptime.store import lookup
-from laptime.store.live_run import recorded
+from laptime.store.live_run import record_run
 from laptime.trace import ranks
 from laptime.trace.reading import trace_files
 from laptime.verbs import trace as verb
@@ -142,7 +142,7 @@ def test_a_run_of_a_trace_is_kept_and_loads_again(
 ) -> None:
     monkeypatch.setenv("LAPTIME_HOME", str(tmp_path / "home"))
     slim = tmp_path / "small.json.gz"
-    run, complaint = recorded(lambda emit: verb.trace([job], emit, name="mine", slim=slim))
+    run, complaint = record_run(lambda emit: verb.trace([job], emit, name="mine", slim=slim))
     assert complaint is None
     again = lookup.load("mine")
     assert again.id == run.id
@@ -157,7 +157,7 @@ def test_a_disk_that_takes_nothing_costs_no_result(
     (tmp_path / "home").write_text("a file, no folder")
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))  # where the run goes instead
     monkeypatch.setenv("LAPTIME_HOME", str(tmp_path / "home"))
-    run, complaint = recorded(lambda emit: verb.trace([job], emit))
+    run, complaint = record_run(lambda emit: verb.trace([job], emit))
     assert run.profile is not None
     assert complaint is not None
     assert "be saved" in complaint.what

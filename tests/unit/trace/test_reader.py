@@ -274,7 +274,7 @@ def test_a_missing_file_is_told(tmp_path: Path) -> None:
 
 def test_numbers_written_as_texts_and_nulls_are_typed_like_any_other(monkeypatch: pytest.MonkeyPatch) -> None:
     # ROCm writes the bytes of copies so: events of a whole chunk went field by field for it.
-    monkeypatch.setattr(decode, "_coerced", None)
+    monkeypatch.setattr(decode, "_coerce", None)
     copy = event("Memcpy HtoD", 0, cat="gpu_memcpy", args={"bytes": "616", "stream": None, "device": "2"})
     trace = reader.parse(document(copy, event("a", 20, args={"correlation": None})))
     assert trace.device.bytes.tolist() == [616]
@@ -285,9 +285,9 @@ def test_an_odd_event_does_not_slow_down_its_neighbours(monkeypatch: pytest.Monk
     rows = [event(f"op{n}", n * 20) for n in range(2000)]
     rows[900] = event("odd", 900 * 20, cat="kernel", args={"stream": [7], "bytes": 5})
     coerced = []
-    whole = decode._coerced
+    whole = decode._coerce
     monkeypatch.setattr(
-        decode, "_coerced", lambda value, **more: coerced.append(value) or whole(value, **more)
+        decode, "_coerce", lambda value, **more: coerced.append(value) or whole(value, **more)
     )
     trace = reader.parse(document(*rows))
     assert [value["name"] for value in coerced] == ["odd"]
@@ -327,7 +327,7 @@ def test_a_head_nested_too_deeply_is_passed_over() -> None:
 
 def test_numbers_of_texts_take_32_bits_before_they_are_joined() -> None:
     text = document(event("a", 1, args={"Input Dims": [[1]]}), event("cudaFree", 2, cat="cuda_runtime"))
-    part = parallel_decode.gathered(stream.Cut(io.BytesIO(text).read))
+    part = parallel_decode.gather_all(stream.Cut(io.BytesIO(text).read))
     numbered = ("name", "shapes", "types", "stack", "module")
     assert {part.column(f"host.{name}").dtype for name in numbered} == {np.dtype(np.int32)}
 

@@ -193,10 +193,10 @@ def test_shares_or_a_function_bound_what_is_saved() -> None:
 
 
 def test_without_options_of_its_own_it_is_proposed_unless_it_has_a_reason() -> None:
-    assert made().proposed(CONVOLUTIONS) == [{}]
-    assert made(why_not=lambda loop_profile: "never").proposed(CONVOLUTIONS) == []
+    assert made().offer(CONVOLUTIONS) == [{}]
+    assert made(why_not=lambda loop_profile: "never").offer(CONVOLUTIONS) == []
     both = made(why_not=lambda loop_profile: "never", propose=lambda loop_profile: [{"value": 2}])
-    assert both.proposed(CONVOLUTIONS) == [{"value": 2}]
+    assert both.offer(CONVOLUTIONS) == [{"value": 2}]
 
 
 def test_a_finer_class_takes_the_place_of_its_own() -> None:

@@ -9,7 +9,7 @@ from msgspec import structs
 
 from laptime.kit.errors import UsageError
 from laptime.records.tuning import Applied, Speedup
-from laptime.tuning.recipe_file import RecipeFile, encoded, read, sha256_of
+from laptime.tuning.recipe_file import RecipeFile, encode, read, sha256_of
 from laptime.tuning.script.in_process import changes_of
 
 KEPT = RecipeFile(
@@ -22,7 +22,7 @@ KEPT = RecipeFile(
 
 def test_it_is_read_as_it_was_written(tmp_path: Path) -> None:
     path = tmp_path / "train.laptime.json"
-    path.write_bytes(encoded(KEPT))
+    path.write_bytes(encode(KEPT))
     assert read(path) == KEPT
     assert changes_of(path).names == ("channels_last", "num_workers")
     assert changes_of(str(path)).changes[1].options == {"num_workers": 2}

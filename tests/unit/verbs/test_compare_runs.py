@@ -7,7 +7,7 @@ import pytest
 from msgspec import structs
 
 from fixtures import runs
-from laptime.analysis.compare import described
+from laptime.analysis.compare import describe
 from laptime.analysis.paired import Effect
 from laptime.kit.errors import UsageError
 from laptime.records.case import Failure
@@ -133,7 +133,7 @@ def test_a_run_is_not_compared_with_itself() -> None:
 
 def test_the_interval_that_decides_stands_beside_one_that_would_have() -> None:
     sure = Effect(mean=0.06, error=0.02, df=40, rounds=9, processes=3)
-    found = described(runs.case(runs.timings(0.01)), runs.case(runs.timings(0.01)), "isolated", sure)
+    found = describe(runs.case(runs.timings(0.01)), runs.case(runs.timings(0.01)), "isolated", sure)
     assert found.word == "unclear"
     assert found.ci95[1] < 1 / 1.01
     assert "a word needs 99%, at which the interval is [0.89, 0.99" in found.sentence

@@ -125,12 +125,12 @@ def test_numbers_in_the_index_are_those_of_the_files(root: Path) -> None:
     for number in range(1, 4):
         keep(root, number, 0.02 + number / 1000)
     then = time.time_ns() - 60 * 10**9  # files of this moment are not indexed yet
-    for file in files.stored(root):
+    for file in files.list_files(root):
         os.utime(file, ns=(then, then))
     first, again = history(root=root), history(root=root)
     (root / "index.sqlite").unlink()
     assert first == again == history(root=root)
-    next(file for file in files.stored(root) if file.name.startswith("20260802")).unlink()
+    next(file for file in files.list_files(root) if file.name.startswith("20260802")).unlink()
     keep(root, 2, 0.5)
     (changed,) = history(root=root)
     assert changed.points[1].value == pytest.approx(0.5, rel=0.01)
@@ -139,7 +139,7 @@ def test_numbers_in_the_index_are_those_of_the_files(root: Path) -> None:
 def test_a_history_of_thousands_of_runs_takes_a_moment_once_they_are_indexed(root: Path) -> None:
     run = keep(root, 1, 0.02)
     then = time.time_ns() - 60 * 10**9
-    (stored,) = files.stored(root)
+    (stored,) = files.list_files(root)
     whole = stored.read_bytes()
     for number in range(1500):
         name = f"20260802-{number:06d}-000-a"

@@ -11,7 +11,7 @@ from laptime.records.case import Case, Failure
 from laptime.records.check import Check
 from laptime.records.plan import Setting
 from laptime.records.series import Label, Series
-from laptime.verbs.bench.postprocess import comparisons, completed, findings
+from laptime.verbs.bench.postprocess import comparisons, complete, findings
 
 PLAN = {"precision": Setting(value=0.02)}
 
@@ -87,7 +87,7 @@ def first_call(seconds: float) -> Series:
 
 def test_warm_up_costs_the_first_call_and_all_before_the_level() -> None:
     case = runs.case(first_call(0.5), runs.timings(0.01, n=100, warm_up=5, processes=1, spread=0.001))
-    found = completed(case, runs.environment(), PLAN)
+    found = complete(case, runs.environment(), PLAN)
     cost = found.find("time/warm_up")
     assert cost is not None
     assert cost.samples[0] == pytest.approx(0.5 + 5 * 0.018, rel=0.02)
@@ -98,20 +98,20 @@ def test_a_cold_start_is_import_load_and_first_call_and_no_export() -> None:
     parts = [(metrics.IMPORT, 2.0), (metrics.LOAD, 0.3), (metrics.EXPORT, 60.0)]
     series = [Series(metric=metric, samples=[seconds]) for metric, seconds in parts]
     case = runs.case(first_call(0.5), *series, runs.timings(0.01, n=100))
-    found = completed(case, runs.environment(), PLAN).find("time/cold_start")
+    found = complete(case, runs.environment(), PLAN).find("time/cold_start")
     assert found is not None
     assert found.samples == [pytest.approx(2.8)]
 
 
 def test_a_start_of_which_a_part_is_unknown_is_not_told() -> None:
     case = runs.case(first_call(0.5), runs.timings(0.01, n=100))
-    assert completed(case, runs.environment(), PLAN).find("time/cold_start") is None
+    assert complete(case, runs.environment(), PLAN).find("time/cold_start") is None
 
 
 def test_what_a_compiler_told_is_not_estimated() -> None:
     told = Series(metric=metrics.COMPILE, samples=[0.4])
     case = runs.case(first_call(0.5), told, runs.timings(0.01, n=100), axes={"compile": "default"})
-    found = completed(case, runs.environment(), PLAN).find("time/compile")
+    found = complete(case, runs.environment(), PLAN).find("time/compile")
     assert found is not None
     assert found.samples == [0.4]
 
@@ -131,16 +131,16 @@ def test_there_is_no_winner_where_one_side_computes_something_else(at: int) -> N
 
 def test_warm_up_of_later_processes_is_not_added_up() -> None:
     case = runs.case(first_call(0.5), runs.timings(0.01, n=200, warm_up=5, processes=2, spread=0.001))
-    cost = completed(case, runs.environment(), PLAN).find("time/warm_up")
+    cost = complete(case, runs.environment(), PLAN).find("time/warm_up")
     assert cost is not None
     assert cost.samples[0] == pytest.approx(0.5 + 5 * 0.018, rel=0.02)
 
 
 def test_compile_time_is_told_only_where_a_compiler_ran() -> None:
     series = (first_call(20.0), runs.timings(0.01, n=100))
-    plain = completed(runs.case(*series), runs.environment(), PLAN)
+    plain = complete(runs.case(*series), runs.environment(), PLAN)
     assert plain.find("time/compile") is None
-    compiled = completed(runs.case(*series, axes={"compile": "default"}), runs.environment(), PLAN)
+    compiled = complete(runs.case(*series, axes={"compile": "default"}), runs.environment(), PLAN)
     found = compiled.find("time/compile")
     assert found is not None
     assert found.samples[0] == pytest.approx(19.99, abs=0.01)
@@ -148,13 +148,13 @@ def test_compile_time_is_told_only_where_a_compiler_ran() -> None:
 
 def test_judging_twice_changes_nothing() -> None:
     case = runs.case(first_call(0.5), runs.timings(0.01, n=100, warm_up=5, disturbed=0.1))
-    once = completed(case, runs.environment(), PLAN)
-    assert completed(once, runs.environment(), PLAN) == once
+    once = complete(case, runs.environment(), PLAN)
+    assert complete(once, runs.environment(), PLAN) == once
 
 
 def test_a_failed_case_is_not_checked() -> None:
     failed = runs.failing(Failure(kind="died", what="x"))
-    assert completed(failed, runs.environment(), PLAN).checks == []
+    assert complete(failed, runs.environment(), PLAN).checks == []
 
 
 def test_equal_batches_are_compared_across_targets() -> None:

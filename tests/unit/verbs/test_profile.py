@@ -60,7 +60,7 @@ def test_the_untraced_step_stands_beside_the_traced_one() -> None:
     seen.primitives = [
         {"kind": "matmul", "implementation": "brgemm", "shapes": "8x8", "calls": 2, "total_ns": 7}
     ]
-    found = reconcile.reconciled(structs.replace(run.profile, reconciled=None, primitives=[]), seen)
+    found = reconcile.reconcile(structs.replace(run.profile, reconciled=None, primitives=[]), seen)
     beside = found.reconciled
     assert beside is not None
     assert (beside.untraced_ns, beside.untraced_steps, beside.traced_ns) == (110, 20, 250)
@@ -80,7 +80,7 @@ def test_the_verdict_the_finding_and_the_cards_tell_one_wait() -> None:
     ms = 1_000_000
     slow = sample(100 * ms, data=60 * ms, forward=20 * ms, backward=10 * ms, optimizer=2 * ms)
     seen = observed(untraced=[slow] * 9, traced=[sample(250 * ms)] * 2)
-    found = reconcile.reconciled(structs.replace(run.profile, workload=diagnosed.TRAINING), seen)
+    found = reconcile.reconcile(structs.replace(run.profile, workload=diagnosed.TRAINING), seen)
     assert found.verdict is not None
     assert (found.verdict.bound, found.verdict.share) == ("input", pytest.approx(0.6))
     assert "60 % of the 100 ms" in found.verdict.sentence
@@ -97,7 +97,7 @@ def test_the_verdict_the_finding_and_the_cards_tell_one_wait() -> None:
 def test_no_loader_is_no_wait_of_zero() -> None:
     run = profiles.cpu_only()
     assert run.profile is not None
-    found = reconcile.reconciled(run.profile, observed(100, 100, seen={"forward": 9}))
+    found = reconcile.reconcile(run.profile, observed(100, 100, seen={"forward": 9}))
     assert found.reconciled is not None
     assert found.reconciled.loader_wait_ns is None
 
@@ -105,7 +105,7 @@ def test_no_loader_is_no_wait_of_zero() -> None:
 def test_uneven_steps_and_the_devices_clock_are_told() -> None:
     run = profiles.cpu_only()
     assert run.profile is not None
-    found = reconcile.reconciled(run.profile, observed(100, 100, 900, clock="cuda events"))
+    found = reconcile.reconcile(run.profile, observed(100, 100, 900, clock="cuda events"))
     assert found.reconciled is not None
     assert "3.7 times" in found.verdict.sentence
     assert "cuda events" in found.reconciled.note
@@ -116,11 +116,11 @@ def test_a_loop_that_spends_its_time_between_steps_is_told_first() -> None:
     assert run.profile is not None
     rollouts = observed(*[100] * 9)
     rollouts.outside = 1800
-    found = reconcile.reconciled(run.profile, rollouts)
+    found = reconcile.reconcile(run.profile, rollouts)
     assert found.verdict.sentence.startswith(
         "The loop takes 3.0 times its median step, 67 % of it outside of steps. Of such a step: "
     )
-    plain = reconcile.reconciled(run.profile, observed(*[100] * 9))
+    plain = reconcile.reconcile(run.profile, observed(*[100] * 9))
     assert not plain.verdict.sentence.startswith("The loop")
 
 
@@ -130,7 +130,7 @@ def test_workers_that_start_anew_for_each_epoch_limit_the_loop() -> None:
     seen = observed(untraced=[first, short, short, short] * 5, traced=[short] * 2)
     seen.outside, seen.workers, seen.firsts = 400 * ms, 380 * ms, [4, 8, 12, 16]
     traced = diagnosed.cpu(data=30)
-    found = reconcile.reconciled(traced, seen)
+    found = reconcile.reconcile(traced, seen)
     beside = found.reconciled
     assert beside is not None
     assert (beside.pauses, beside.outside_ns, beside.workers_wait_ns) == (4, 20 * ms, ms)
@@ -144,7 +144,7 @@ def test_workers_that_start_anew_for_each_epoch_limit_the_loop() -> None:
     evaluating = dataclasses.replace(seen, workers=0, outside_phases={"data": 10 * ms, "forward": 300 * ms})
     between = next(
         each
-        for each in rules.diagnose(reconcile.reconciled(traced, evaluating))
+        for each in rules.diagnose(reconcile.reconcile(traced, evaluating))
         if each.kind == "trace/between-steps"
     )
     assert "run apart" in between.sentence

@@ -31,7 +31,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
     told: list[tuple[str, str]] = []
 
     def call(function: str, arguments: dict[str, str], *, timeout: float, python: str) -> list[str]:
-        assert function == "laptime.targets:known"
+        assert function == "laptime.targets:list_known"
         told.append((arguments["kind"], python))
         if arguments["kind"] not in KNOWN:
             raise Died("no answer")

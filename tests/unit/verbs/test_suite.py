@@ -135,7 +135,7 @@ def test_suites_of_one_name_each_keep_their_benchmarks_apart() -> None:
 
 def test_nothing_is_stored_unless_asked_for() -> None:
     measured(suite(fast()), save=False)
-    assert files.stored() == []
+    assert files.list_files() == []
 
 
 def test_what_took_so_long_last_time_is_expected_to_again() -> None:

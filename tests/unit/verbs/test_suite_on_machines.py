@@ -9,7 +9,7 @@ import pytest
 
 from laptime.launch.fleet import NODE, Machine
 from laptime.records.run import Run
-from laptime.store.files import read, stored
+from laptime.store.files import list_files, read
 from laptime.suites.loading import load
 from laptime.verbs import suite
 
@@ -36,7 +36,7 @@ def test_every_benchmark_is_found_once_when_a_machine_is_lost(items: list[suite.
     run = suite.measure(items, machines=machines, ended=lambda item, run: ended.append(item.benchmark.name))
     assert names(run) == ["b1", "b2", "b3", "b4"]
     assert sorted(ended) == ["b1", "b2", "b3", "b4"]
-    assert sorted(read(path).name for path in stored()) == [f"four:b{number}" for number in range(1, 5)]
+    assert sorted(read(path).name for path in list_files()) == [f"four:b{number}" for number in range(1, 5)]
 
 
 def test_when_all_are_lost_each_benchmark_says_so(items: list[suite.PlannedBenchmark]) -> None:

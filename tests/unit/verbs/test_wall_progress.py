@@ -75,7 +75,7 @@ def test_loading_counts_and_so_do_the_passes() -> None:
     wall.say("loading a")
     assert heard[-1].remaining == pytest.approx(LOADING + 10.0 + 1.0)
     now = 10.0  # it loaded longer than anybody thought
-    wall.loaded([0.5])
+    wall.end_loading([0.5])
     wall.measuring(10.0)
     assert heard[-1].done == pytest.approx(10 / (10 + 10 + 6))
     now = 20.0

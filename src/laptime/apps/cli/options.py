@@ -64,16 +64,16 @@ def reader(read: Callable[[Any], Any]) -> Callable[[click.Context, click.Paramet
     return callback
 
 
-def asked(request: type, *names: str) -> Callable[[Decorated], Decorated]:
+def ask_for(request: type, *names: str) -> Callable[[Decorated], Decorated]:
     """The options that the fields of a request declare, in their order: all, or those of these fields."""
 
-    def decorated(command: Decorated) -> Decorated:
+    def decorate(command: Decorated) -> Decorated:
         for field in reversed(fields(request).values()):
             if not names or field.name in names:
                 command = click.option(*field.flags, field.name, cls=Asked, field=field)(command)
         return command
 
-    return decorated
+    return decorate
 
 
 class Command(click.Command):
@@ -94,16 +94,16 @@ class Command(click.Command):
         return super().parse_args(ctx, words)
 
 
-def typed(settings: Mapping[str, Any]) -> dict[str, Any]:
+def pick_typed(settings: Mapping[str, Any]) -> dict[str, Any]:
     """The settings that stand on the command line, not those that have their default."""
     source = click.get_current_context().get_parameter_source
     return {name: value for name, value in settings.items() if source(name) == ParameterSource.COMMANDLINE}
 
 
-def requested(request: Callable[..., Request], given: Mapping[str, Any], **own: Any) -> Request:
+def make_request(request: Callable[..., Request], given: Mapping[str, Any], **own: Any) -> Request:
     """The request that a line makes. Options left out keep the request's own defaults. given: options as
     click read them. own: further fields."""
-    values = typed(given)
+    values = pick_typed(given)
     origins: dict[str, Origin] = dict.fromkeys(sorted({**own, **values}), "flag")
     return request(**{**values, **own}, origins=origins)
 

@@ -25,7 +25,7 @@ from laptime.records.run import Run
 from laptime.reports.formats import format_of
 from laptime.store import writable
 from laptime.store.folder import write_whole
-from laptime.store.live_run import Recorded, recorded
+from laptime.store.live_run import Recorded, record_run
 
 if TYPE_CHECKING:
     from laptime.reports.document import Document
@@ -42,7 +42,7 @@ class Output:
     path: Path
 
 
-def planned(paths: Sequence[str]) -> list[Output]:
+def plan_reports(paths: Sequence[str]) -> list[Output]:
     """The reports that `-o` asks for. `-` is stdout, which gets the result anyway.
     Raises UsageError: no report has this suffix, or the file could not be written."""
     if number := next((path for path in paths if path.isdigit()), ""):
@@ -61,7 +61,7 @@ def show(subject: Run | Document, *, format: str) -> None:
         is_known = sys.stdout.isatty() or os.environ.get("COLUMNS")
         width = shutil.get_terminal_size().columns if is_known else 100
         options = {"color": wants_color(), "width": width, "unicode": _takes_unicode(), "brief": _is_brief()}
-    result(_rendered(subject, format, **options))
+    result(_render(subject, format, **options))
 
 
 def _is_brief() -> bool:
@@ -79,7 +79,7 @@ def _takes_unicode() -> bool:
     return codecs.lookup(encoding).name != "ascii"  # the C locale calls it ANSI_X3.4-1968
 
 
-def _rendered(subject: Run | Document, format: str, **options: Any) -> str:
+def _render(subject: Run | Document, format: str, **options: Any) -> str:
     report = registry.load("reports", format)
     if isinstance(subject, Run):
         return cast(str, report.render(subject, **options))
@@ -111,7 +111,7 @@ def write(subject: Run | Document, outputs: Sequence[Output], *, voice: Voice) -
     for output in outputs:
         try:
             options = {"carry": True} if output.format == "json" and isinstance(subject, Run) else {}
-            write_whole(output.path, _rendered(subject, output.format, **options).encode())
+            write_whole(output.path, _render(subject, output.format, **options).encode())
         except OSError as error:
             what, why = f"{output.path} could not be written", error.strerror or str(error)
             again = f"laptime show {subject.id}" if isinstance(subject, Run) else ""
@@ -129,9 +129,9 @@ class Delivery:
     def __init__(self, voice: Voice, paths: Sequence[str], *, as_json: bool) -> None:
         self.voice, self.as_json = voice, as_json
         self.format = "json" if as_json else "text"
-        self.outputs = planned(paths)  # the reports to write
+        self.outputs = plan_reports(paths)  # the reports to write
 
-    def watched(
+    def watch(
         self,
         verb: Callable[[Any, Listener], Run],
         request: Any,
@@ -143,7 +143,7 @@ class Delivery:
         UsageError: the request is impossible; nothing was measured. describe: the lines that stay of an
         event; None: each case."""
         with progress(quiet=self.voice.quiet, describe=describe) as show:
-            return recorded(lambda emit: verb(request, emit), show, save=save)
+            return record_run(lambda emit: verb(request, emit), show, save=save)
 
     def deliver(self, subject: Run | Document) -> ExitCode:
         """Show it and write its reports; USAGE when one of that failed, else OK."""
@@ -227,7 +227,7 @@ def table(
 
     from laptime.reports.text_layout import GAP
 
-    cells = [titles, *_fitted(titles, rows, (titles[0], *right, *whole))]
+    cells = [titles, *_fit(titles, rows, (titles[0], *right, *whole))]
     widths = [max(map(cell_len, column)) for column in zip(*cells, strict=True)]
     lines = [
         GAP.join(
@@ -239,11 +239,11 @@ def table(
     return "\n".join([f"\x1b[1m{lines[0]}\x1b[0m" if wants_color() else lines[0], *lines[1:]])
 
 
-def _fitted(
+def _fit(
     titles: Sequence[str], rows: Sequence[Sequence[str]], whole: Sequence[str]
 ) -> Sequence[Sequence[str]]:
     """The rows on a terminal's width, by shortening the widest words."""
-    from laptime.reports.text_layout import GAP, shortened
+    from laptime.reports.text_layout import GAP, shorten
 
     if not rows or not (sys.stdout.isatty() or os.environ.get("COLUMNS")):
         return rows
@@ -257,4 +257,4 @@ def _fitted(
         widths[widest] -= 1
         over -= 1
     most = [width if at in movable else sys.maxsize for at, width in enumerate(widths)]
-    return [[*map(shortened, row, most)] for row in rows]
+    return [[*map(shorten, row, most)] for row in rows]

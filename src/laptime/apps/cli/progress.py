@@ -37,11 +37,11 @@ def progress(*, quiet: bool, describe: Describe | None = None) -> Iterator[Liste
     else:
         described = describe or Cases()
 
-        def shown(event: Event) -> None:
+        def show_event(event: Event) -> None:
             for line in described(event):
                 click.echo(one_line(line), err=True)
 
-        yield shown
+        yield show_event
 
 
 class Cases:
@@ -79,20 +79,20 @@ class Lines:
 
         match event:
             case events.Diagnosed(diagnosis):
-                return [_diagnosed(diagnosis)]
+                return [_say_diagnosis(diagnosis)]
             case events.RungDecided(rung) if rung.verdict != "not tried":  # the report names them
                 decision = (rung.verdict, rung.kept, rung.dropped, "" if rung.kept else rung.reason)
                 key = (rung.label or rung.name, str(rung.ratios))
                 is_news = self._decided.get(key) != decision
                 self._decided[key] = decision
-                return [_decided(rung)] if is_news else []
+                return [_say_decision(rung)] if is_news else []
             case events.GainMeasured(baseline, final):
                 rates = f"{words.rate(baseline)} -> {words.rate(final)}"
-                return [f"measured again: {rates} {self._items or words.counted(final)}/s"]
+                return [f"measured again: {rates} {self._items or words.name_counted(final)}/s"]
         return []
 
 
-def _diagnosed(diagnosis: Diagnosis) -> str:
+def _say_diagnosis(diagnosis: Diagnosis) -> str:
     from laptime.reports.documents.tuning import words
 
     if not diagnosis.bound:
@@ -104,7 +104,7 @@ def _diagnosed(diagnosis: Diagnosis) -> str:
     return f"diagnosed{recipe}: a step takes {show(diagnosis.step, 's')}, {bound}"
 
 
-def _decided(rung: Rung) -> str:
+def _say_decision(rung: Rung) -> str:
     from laptime.reports.documents.tuning import words
 
     effect = words.effect(rung.speedup, rung.ci95)
@@ -139,26 +139,26 @@ def _bar(describe: Describe) -> Iterator[Listener]:
     task = bar.add_task("starting", total=1.0, left="")
     reached = 0.0
 
-    def shown(event: Event) -> None:
+    def show_event(event: Event) -> None:
         nonlocal reached
         bar.start()  # with the first event: until then the terminal is the script's
         for line in describe(event):
             bar.console.print(one_line(line), markup=False, highlight=False, soft_wrap=True)
         if isinstance(event, events.Progress):
             # Steps after the timing know no share of their own; the bar does not run backwards for them.
-            left = _left(event.remaining) if event.done >= reached else ""
+            left = _say_left(event.remaining) if event.done >= reached else ""
             # What follows the last sample takes its time, too: all is done when the result is there.
             reached = min(_MOST, max(reached, event.done))
             bar.update(task, completed=reached, description=one_line(event.text), left=left)
             bar.refresh()
 
     try:
-        yield shown
+        yield show_event
     finally:
         bar.stop()
 
 
-def _left(seconds: float) -> str:
+def _say_left(seconds: float) -> str:
     """`42 s left`, `3 min left`; nothing when it is not worth a word."""
     if seconds < 1:
         return ""

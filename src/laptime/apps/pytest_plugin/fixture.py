@@ -73,7 +73,7 @@ class Measure:
         plan = counted.Plan(target, args, kwargs or {}, setup, iterations)
         if self._session.options.disable:
             rounds, warmup_rounds = 1, 0
-        run, result = counted.measured(plan, rounds=rounds, warm_up=warmup_rounds)
+        run, result = counted.measure(plan, rounds=rounds, warm_up=warmup_rounds)
         if not self._session.options.disable:
             self._run = run
         return result

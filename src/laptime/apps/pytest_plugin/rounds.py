@@ -19,7 +19,7 @@ from laptime.records.event import ignore
 from laptime.records.run import Subject
 from laptime.records.series import Label, Regime, Series
 from laptime.store.live_run import LiveRun
-from laptime.verbs.api import finished
+from laptime.verbs.api import add_wait
 from laptime.verbs.public_run import Run
 
 
@@ -31,7 +31,7 @@ class Plan(NamedTuple):
     iterations: int
 
 
-def measured(plan: Plan, *, rounds: int, warm_up: int) -> tuple[Run, Any]:
+def measure(plan: Plan, *, rounds: int, warm_up: int) -> tuple[Run, Any]:
     """The run of so many rounds, and the last result.
     Raises UsageError: counts below 1, or iterations beside a setup."""
     if min(rounds, plan.iterations) < 1 or warm_up < 0:
@@ -60,7 +60,7 @@ def measured(plan: Plan, *, rounds: int, warm_up: int) -> tuple[Run, Any]:
         target=name,
         axes=axes,
         series=[series],
-        checks=[_unwatched(rounds)],
+        checks=[_warn_unwatched(rounds)],
         details=Details(in_process=True),
     )
     live.start(subjects=[Subject(target=name)], environment=machine.environment(), cases=[case])
@@ -73,7 +73,7 @@ def _round(plan: Plan) -> tuple[float, float, Any]:
     prepared = plan.setup() if plan.setup is not None else None
     if prepared is not None:
         args, kwargs = prepared
-    call = finished(lambda: plan.target(*args, **kwargs))
+    call = add_wait(lambda: plan.target(*args, **kwargs))
     start = SystemClock.now()
     result = call()
     looked = SystemClock.now()
@@ -90,7 +90,7 @@ def _whole(late: Callable[[], Any]) -> Any:
     return first_call.whole(late())
 
 
-def _unwatched(rounds: int) -> Check:
+def _warn_unwatched(rounds: int) -> Check:
     return Check(
         "rounds",
         "warn",

@@ -204,7 +204,7 @@ class Session:
         from laptime.apps.pytest_plugin import turns
 
         pairs = turns.pairs_of(revision, self._arguments, budget=self.options.budget, say=say)
-        found = turns.compared(pairs)
+        found = turns.compare_tests(pairs)
         shared = {comparison.candidate for comparison in found}
         new = [case.target for case in self._run().cases if case.key not in shared]
         self._notes += [f"not compared: {name} was not measured at {revision}" for name in new]

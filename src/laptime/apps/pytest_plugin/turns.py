@@ -48,14 +48,14 @@ def pairs_of(
         path = there.python_path(os.environ.get("PYTHONPATH", ""))
         here = ("the working tree", Path.cwd(), dict[str, str]())
         sides = ((revision, there.folder, {"PYTHONPATH": path}), here)
-        one = partial(_measured, arguments=arguments, budget=budget / PAIRS, folder=Path(folder))
+        one = partial(_measure, arguments=arguments, budget=budget / PAIRS, folder=Path(folder))
         for number in range(PAIRS):
             say(f"laptime: measuring {revision} and the working tree in turns, pair {number + 1} of {PAIRS}")
             pairs.append(one_after_the_other(number, lambda at: one(*sides[at])))
     return pairs
 
 
-def _measured(
+def _measure(
     name: str, place: Path, environ: Mapping[str, str], arguments: Sequence[str], budget: float, folder: Path
 ) -> Run:
     file = folder / "side.json"
@@ -81,19 +81,19 @@ def _measured(
     return msgspec.json.decode(file.read_bytes(), type=Run)
 
 
-def compared(pairs: Sequence[Sides]) -> list[Comparison]:
+def compare_tests(pairs: Sequence[Sides]) -> list[Comparison]:
     """Every test that both sides have in all pairs, the revision as its baseline."""
     first = [{case.key: case for case in run.cases} for pair in pairs for run in pair]
     shared = [key for key in first[-1] if all(any(_latency(cases.get(key)).samples) for cases in first)]
     both = list(zip(first[::2], first[1::2], strict=True))
-    return [_compared([(before[key], now[key]) for before, now in both]) for key in shared]
+    return [_compare([(before[key], now[key]) for before, now in both]) for key in shared]
 
 
-def _compared(pairs: Sequence[tuple[Case, Case]]) -> Comparison:
+def _compare(pairs: Sequence[tuple[Case, Case]]) -> Comparison:
     sides = [[_latency(case) for case in pair] for pair in pairs]
     is_busy = any(compare.is_crowded(*pair) for pair in sides)
     logs = [_level(now, is_busy) - _level(before, is_busy) for before, now in sides]
-    found = compare.described(*pairs[-1], Regime.ISOLATED, replace(from_pairs(logs), is_of_fastest=is_busy))
+    found = compare.describe(*pairs[-1], Regime.ISOLATED, replace(from_pairs(logs), is_of_fastest=is_busy))
     return without_invalid_winner(found, *(case for pair in pairs for case in pair))
 
 

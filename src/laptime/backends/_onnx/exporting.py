@@ -27,7 +27,7 @@ import msgspec
 from laptime.backends import torch as torch_backend
 from laptime.backends._onnx import content, versions
 from laptime.backends._shared import torch
-from laptime.backends.torch.tensors import arrays, replaced, tensors
+from laptime.backends.torch.tensors import arrays, put_arrays, tensors
 from laptime.kit.errors import LaptimeError, UserCodeError
 from laptime.measure.recorded_calls import RecordedCalls, other_batch, record
 from laptime.records.plan import Variant
@@ -64,14 +64,14 @@ def export(variant: Variant, *, opset: int, batch: int | None, root: Path) -> Pa
         with torch.no_grad():
             any_size = {0: "batch"} if any_wanted else {}
             sizes = [any_size if each.ndim and each.shape[0] == work.batch else {} for each in inputs]
-            program = traced_program(module, args, kwargs, inputs, opset=opset, tries=[sizes])
+            program = trace_program(module, args, kwargs, inputs, opset=opset, tries=[sizes])
             takes = program.model.graph.inputs
             _check(inputs, takes)
         held = sum(t.numel() * t.element_size() for t in [*module.parameters(), *module.buffers()])
         program.save(str(draft / "model.onnx"), external_data=held > _LARGE)
         any_batch = not any(isinstance(each.shape[0], int) for each in takes if each.shape)
         batches = [work.batch, *([other_batch(work.batch)] if any_batch and any_wanted else [])]
-        _recorded(model, module, (args, kwargs), batches).save(draft / "calls.npz")
+        _record(model, module, (args, kwargs), batches).save(draft / "calls.npz")
         series, receipt = model.count(work.batch)
         about = {
             "batch": None if any_batch and any_wanted else work.batch,
@@ -127,18 +127,18 @@ def _arguments(module: Any, call: Any) -> tuple[tuple[Any, ...], dict[str, Any]]
     return call.args, {name: call.keywords[name] for name in dict.fromkeys([*ordered, *call.keywords])}
 
 
-def _recorded(model: TorchModel, module: Any, like: Any, sizes: list[int]) -> RecordedCalls:
+def _record(model: TorchModel, module: Any, like: Any, sizes: list[int]) -> RecordedCalls:
     """Record the module's outputs for its inputs and others, in the order in which the file takes them."""
 
     def run(given: list[Any]) -> list[Any]:
-        args, kwargs = replaced(like, given)
+        args, kwargs = put_arrays(like, given)
         with torch.no_grad():
             return arrays(module(*args, **kwargs))
 
     return record(run, lambda size: arrays(_arguments(module, model.workload(size).eager)), sizes)
 
 
-def traced_program(
+def trace_program(
     module: torch.nn.Module,
     args: tuple[Any, ...],
     kwargs: dict[str, Any],

@@ -93,11 +93,11 @@ def counts(model: Any, sizes: Mapping[str, tuple[int, ...]]) -> tuple[dict[str, 
         if node.op_type in counts or node.op_type in _HEAVY or node.domain not in ("", "ai.onnx"):
             doubtful.add(node.op_type)
     nothing = "no matrix product or convolution of known shape is in the graph"
-    values, receipt = told("shapes of the ONNX graph", counted, uncounted, doubtful, nothing)
+    values, receipt = sum_up("shapes of the ONNX graph", counted, uncounted, doubtful, nothing)
     return {"params/all": float(parameters(model)), **values}, {**receipt, "parameters": PARAMETERS}
 
 
-def told(
+def sum_up(
     counter: str, counted: Counter[str], uncounted: Counter[str], doubtful: set[str], nothing: str
 ) -> tuple[dict[str, float], dict[str, Any]]:
     """FLOPs and MACs, and the receipt, of FLOPs by kind of node. nothing: the reason if there are none."""

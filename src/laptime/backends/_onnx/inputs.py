@@ -111,7 +111,7 @@ def random(each: Input, shape: tuple[int, ...], generator: np.random.Generator) 
     return generator.integers(0, 2, shape).astype(dtype)
 
 
-def rebatched(arrays: Sequence[Array], old_batch: int | None, batch: int) -> list[Array]:
+def rebatch(arrays: Sequence[Array], old_batch: int | None, batch: int) -> list[Array]:
     """Arrays with another batch: items repeated from the front, or cut, if the first size is `given`."""
     if old_batch in (None, batch):
         return list(arrays)

@@ -138,8 +138,8 @@ class FileModel(ByBatch[Bound]):
         if source.inputs is not None:
             if source.traced is None and batch != 1:
                 raise no_batch(batch, source.batch_is, "pass inputs of this batch size")
-            rebatched = arrays.rebatched(source.inputs, source.traced, batch)
-            return _named(takes, rebatched)
+            rebatched = arrays.rebatch(source.inputs, source.traced, batch)
+            return _name_feeds(takes, rebatched)
         generator = np.random.default_rng(self._variant.seed)
         sizes = self._sizes(runtime, batch)
         return {each.name: arrays.random(each, sizes[each.name], generator) for each in takes}
@@ -199,8 +199,8 @@ class FileModel(ByBatch[Bound]):
             "finite": all(bool(np.isfinite(array).all()) for array in floats) if floats else None,
             "shape": ", ".join(arrays.words(array) for array in outputs),
         }
-        if (recorded := _recorded(source, batch)) is not None:
-            found = recorded_calls.compared(
+        if (recorded := _find_calls(source, batch)) is not None:
+            found = recorded_calls.compare(
                 partial(self._run, batch), recorded, against="the original", dtype=self._variant.dtype
             )
             facts["against_torch"] = msgspec.to_builtins(found)
@@ -215,7 +215,7 @@ class FileModel(ByBatch[Bound]):
     def _run(self, batch: int, inputs: list[Array]) -> list[Array]:
         """The outputs for these inputs, of the model for this batch size; compiled once for their shapes."""
         _, runtime = self._at(batch)
-        feeds = _named(runtime.inputs(), inputs)
+        feeds = _name_feeds(runtime.inputs(), inputs)
         key = (id(runtime), *(array.shape for array in feeds.values()))
         if key not in self._ready:
             work = self._workloads.get(batch)
@@ -225,7 +225,7 @@ class FileModel(ByBatch[Bound]):
         return [array.astype(np.float32) if array.dtype == np.float16 else array for array in outputs]
 
     def explain(self, error: BaseException, batch: int) -> LaptimeError:
-        return explained(error, f"{self._variant.target} failed at batch {batch}")
+        return explain(error, f"{self._variant.target} failed at batch {batch}")
 
     def close(self) -> None:
         super().close()
@@ -242,7 +242,7 @@ def in_memory(variant: Variant, name: str, start: Callable[[Source], Runtime], i
     return FileModel(variant, Source(path=Path(name), facts={"source": "in memory"}), start, given=inputs)
 
 
-def explained(error: BaseException, what: str) -> LaptimeError:
+def explain(error: BaseException, what: str) -> LaptimeError:
     """OutOfMemory for exhausted memory, UserCodeError for anything else that a runtime raised."""
     if isinstance(error, LaptimeError):
         return error
@@ -259,14 +259,14 @@ def first_line(error: BaseException) -> str:
     return (said or lines or [""])[0][:300] or type(error).__name__
 
 
-def _recorded(source: Source, batch: int) -> RecordedCalls | None:
+def _find_calls(source: Source, batch: int) -> RecordedCalls | None:
     """PyTorch's calls that this file can repeat, and the first one with as many items as this batch has."""
     if source.recorded is None:
         return None
     calls = [call for call in source.recorded.calls if source.batch in (None, call.batch)]
     if source.traced is not None and batch not in {call.batch for call in calls}:
         first = source.recorded.calls[0]
-        sides = (arrays.rebatched(side, source.traced, batch) for side in (first.inputs, first.outputs))
+        sides = (arrays.rebatch(side, source.traced, batch) for side in (first.inputs, first.outputs))
         calls.append(RecordedCall(batch, *sides))
     return replace(source.recorded, calls=calls)
 
@@ -286,7 +286,7 @@ def _with(source: Source, given: list[Array]) -> Source:
     return replace(source, facts=facts, inputs=given, traced=own, own=own, batch_is=told)
 
 
-def _named(takes: Sequence[Input], given: Sequence[Array]) -> dict[str, Array]:
+def _name_feeds(takes: Sequence[Input], given: Sequence[Array]) -> dict[str, Array]:
     if len(takes) != len(given):
         raise UsageError(
             f"the model takes {len(takes)} inputs, {len(given)} were given",

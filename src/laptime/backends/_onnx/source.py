@@ -68,7 +68,7 @@ def find(variant: Variant, *, batch: int | None = None) -> Source:
             next=f"--option opset={OPSET}",
         )
     opset = int(text)
-    folder, was_there = _exported(variant, recipe, opset=opset, batch=batch)
+    folder, was_there = _export(variant, recipe, opset=opset, batch=batch)
     about = json.loads((folder / "about.json").read_text(encoding="utf-8"))
     recorded = RecordedCalls.load(folder / "calls.npz")
     told = {
@@ -110,7 +110,7 @@ def _check(recipe: Recipe) -> None:
         )
 
 
-def _exported(variant: Variant, recipe: Recipe, *, opset: int, batch: int | None) -> tuple[Path, bool]:
+def _export(variant: Variant, recipe: Recipe, *, opset: int, batch: int | None) -> tuple[Path, bool]:
     """The folder of the export, and whether it was there before.
 
     A model of a package is known by the package's version and the seed, and found without PyTorch. Code of

@@ -23,11 +23,11 @@ from laptime.backends.jax.program import (
     example,
     explain,
     items_of,
-    moved,
+    move,
     name_of,
     not_counted,
     pure,
-    rebatched,
+    rebatch,
     words,
 )
 from laptime.kit.errors import LaptimeError
@@ -59,14 +59,14 @@ class JaxWorkload:
         self.compile_seconds: float | None = None
         self.call: Callable[[], Any] = self._first
 
-    def lowered(self) -> Any:
+    def lower(self) -> Any:
         args, kwargs = self._inputs
         return self._jitted.lower(*args, **kwargs)
 
     def _first(self) -> Any:
         if self._run is None:
             started = time.perf_counter()
-            self._run = self.lowered().compile()
+            self._run = self.lower().compile()
             self.compile_seconds = time.perf_counter() - started
             self.call = self._bound(self._run)
         return self.call()
@@ -75,14 +75,14 @@ class JaxWorkload:
         args, kwargs = self._inputs
         wait = self._wait
 
-        def finished() -> Any:
+        def finish() -> Any:
             return wait(run(*args, **kwargs))
 
-        def started() -> Any:
+        def start() -> Any:
             self._last = run(*args, **kwargs)
             return self._last
 
-        return finished if self.synchronous else started
+        return finish if self.synchronous else start
 
     def sync(self) -> None:
         """Waits for the last output; on the CPU there is nothing to wait for."""
@@ -96,12 +96,12 @@ class JaxModel(ProgramModel[JaxWorkload]):
         super().__init__(variant, program, **how)
         self._shapes: dict[int, str] = {}
         self._example = example(program, variant.target)
-        self._pure = self._taken_apart(program, self._example)
+        self._pure = self._take_apart(program, self._example)
 
-    def _taken_apart(self, program: Program, given: Any) -> Pure:
-        args, kwargs = moved(arguments(given), self._device, self._variant.dtype)
+    def _take_apart(self, program: Program, given: Any) -> Pure:
+        args, kwargs = move(arguments(given), self._device, self._variant.dtype)
         result = pure(program.call, args, kwargs, seed=self._variant.seed)
-        return result._replace(parameters=moved(result.parameters, self._device, self._variant.dtype))
+        return result._replace(parameters=move(result.parameters, self._device, self._variant.dtype))
 
     def _bind(self, batch: int) -> JaxWorkload:
         made, program = self._pure, self._program
@@ -109,14 +109,14 @@ class JaxModel(ProgramModel[JaxWorkload]):
             given = program.make(batch)
         elif self._rebuild is None:
             is_own = batch == (self.own_batch() or 1)
-            given = self._example if is_own else rebatched(self._example, batch)
+            given = self._example if is_own else rebatch(self._example, batch)
         elif batch == 1:
             given = self._example
         else:
             program = self._rebuild(batch)
             given = example(program, self._variant.target)
-            made = self._taken_apart(program, given)
-        args, kwargs = moved(arguments(given), self._device, self._variant.dtype)
+            made = self._take_apart(program, given)
+        args, kwargs = move(arguments(given), self._device, self._variant.dtype)
         self._shapes[batch] = words(given)
         return JaxWorkload(made, args, kwargs, batch=batch, on_cpu=self._device.platform == "cpu")
 
@@ -138,7 +138,7 @@ class JaxModel(ProgramModel[JaxWorkload]):
 
     def facts(self) -> dict[str, Any]:
         given = arrays(arguments(self._example))
-        return self._described(
+        return self._describe(
             {"kind": self._pure.kind, "device": name_of(self._device)},
             arrays(self._pure.parameters),
             {
@@ -177,7 +177,7 @@ class JaxModel(ProgramModel[JaxWorkload]):
             series.append(Series(metric=PARAMETERS, samples=[total], probe="jax"))
         else:
             receipt["parameters"] = "a plain function: weights inside it are constants, and not counted"
-        lowered = work.lowered()
+        lowered = work.lower()
         doubtful = not_counted(lowered)
         receipt |= {"doubtful": doubtful, "complete": not doubtful}
         costs = lowered.cost_analysis() or {}

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from laptime.backends._shared import Later, no_batch, no_device, np, versions
 from laptime.kit.errors import LaptimeError, OutOfMemory, TargetError, UsageError, UserCodeError
 from laptime.targets import Program
-from laptime.targets._code import line_of, needed
+from laptime.targets._code import line_of, list_needed
 
 jax = Later("jax")
 _ANNOTATIONS = {"Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape", "annotate_device_placement"}
@@ -87,7 +87,7 @@ def arrays(tree: Any) -> list[Any]:
     return [leaf for leaf in jax.tree.leaves(tree) if is_array(leaf)]
 
 
-def moved(tree: Any, device: Any, dtype: str) -> Any:
+def move(tree: Any, device: Any, dtype: str) -> Any:
     """Arrays of a tree on a device; floats in the dtype ("auto": their own), everything else as it is."""
     import jax.numpy as jnp
 
@@ -107,7 +107,7 @@ def example(program: Program, target: str) -> Any:
         return program.make(1)
     if program.inputs is not None:
         return program.inputs
-    if needed(program.call):
+    if list_needed(program.call):
         raise TargetError(
             f"{target} came without inputs",
             why="nothing in a JAX model says what shapes it takes",
@@ -116,7 +116,7 @@ def example(program: Program, target: str) -> Any:
     return ()
 
 
-def rebatched(given: Any, batch: int) -> Any:
+def rebatch(given: Any, batch: int) -> Any:
     """Inputs with another batch size: items repeated from the front, or cut.
 
     The batch is the first dimension that all arrays passed directly as arguments share: parameters in nested

@@ -10,7 +10,7 @@ from typing import Any
 
 from laptime.backends._onnx import graph
 from laptime.backends._onnx.inputs import Array, Input
-from laptime.backends._onnx.model import Bound, Sizes, explained, first_line
+from laptime.backends._onnx.model import Bound, Sizes, explain, first_line
 from laptime.backends._onnx.source import Source
 from laptime.backends._shared import Later, nothing
 from laptime.backends.onnxruntime import DTYPES, EXECUTIONS, LEVELS, ON_CUDA, PROVIDERS, available
@@ -29,7 +29,7 @@ class Session:
         self._variant = variant
         self._provider, self._number = provider, number
         self._graph = _graph(source, variant)
-        self._session = _started(source, variant, provider, number)
+        self._session = _start(source, variant, provider, number)
         effective = self._session.get_providers()[0]
         if not effective.startswith(PROVIDERS[provider]):
             if variant.device != "auto" or "provider" in variant.options:
@@ -140,7 +140,7 @@ def _graph(source: Source, variant: Variant) -> Any:
     return model
 
 
-def _started(source: Source, variant: Variant, provider: str, number: int) -> Any:
+def _start(source: Source, variant: Variant, provider: str, number: int) -> Any:
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3  # errors; they are raised as well
     if variant.threads is not None:
@@ -162,10 +162,10 @@ def _started(source: Source, variant: Variant, provider: str, number: int) -> An
     try:
         return onnxruntime.InferenceSession(str(source.path), options, providers=chosen)
     except Exception as error:  # its own exceptions share no class
-        raise _refused(error, variant.target) from error
+        raise _refuse(error, variant.target) from error
 
 
-def _refused(error: Exception, target: str) -> LaptimeError:
+def _refuse(error: Exception, target: str) -> LaptimeError:
     text = str(error)
     version = " ".join(f"{name} {number}" for name, number in available().items())
     if opset := re.search(r"[Oo]pset (\d+) is under development.*?till opset (\d+)", text, re.DOTALL):
@@ -184,7 +184,7 @@ def _refused(error: Exception, target: str) -> LaptimeError:
         return TargetError(
             f"{target} is not an ONNX file that can be run", why=first_line(error), next="export it again"
         )
-    reason = explained(error, f"onnxruntime cannot load {target}")
+    reason = explain(error, f"onnxruntime cannot load {target}")
     if isinstance(reason, UserCodeError) and "NOT_IMPLEMENTED" in text:
         return type(reason)(reason.what, why=reason.why, next="another --dtype, or --backend openvino")
     return reason

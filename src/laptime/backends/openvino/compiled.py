@@ -22,7 +22,7 @@ from typing import Any
 
 from laptime.backends._onnx import graph
 from laptime.backends._onnx.inputs import Array, Input, dimension_names
-from laptime.backends._onnx.model import Bound, Sizes, explained, first_line
+from laptime.backends._onnx.model import Bound, Sizes, explain, first_line
 from laptime.backends._onnx.source import Source
 from laptime.backends._shared import Later, nothing
 from laptime.backends.openvino import PRECISIONS, available
@@ -44,7 +44,7 @@ class Compiled:
             try:
                 self._model = self._core.read_model(str(source.path))
             except Exception as error:
-                raise _refused(error, variant.target) from error
+                raise _refuse(error, variant.target) from error
         named = dimension_names(source.path)
         self._inputs = [_input(port, at, variant.target, named) for at, port in enumerate(self._model.inputs)]
         self._path = source.path
@@ -84,22 +84,22 @@ class Compiled:
         seconds: list[float] = []
         many = "throughput" in str(self._variant.options.get("hint", ""))
 
-        def compiled() -> Any:
+        def compile_once() -> Any:
             if not ready:
                 started = time.perf_counter()
                 model = self._static({name: array.shape for name, array in feeds.items()})
-                net = self._compiled(model)
+                net = self._compile(model)
                 seconds.append(time.perf_counter() - started)
                 ready.append((net, self._queue(net, feeds) if many else self._request(net, feeds)))
             return ready[0]
 
         def run(others: Mapping[str, Array]) -> list[Array]:
-            request = self._request(compiled()[0], others)
+            request = self._request(compile_once()[0], others)
             request.infer()
             return [request.get_output_tensor(at).data.copy() for at in range(len(self._model.outputs))]
 
         def call() -> None:
-            runner = ready[0][1] if ready else compiled()[1]
+            runner = ready[0][1] if ready else compile_once()[1]
             if many:
                 runner.start_async()
             else:
@@ -118,7 +118,7 @@ class Compiled:
             compiled=lambda: seconds[0] if seconds else None,
         )
 
-    def _compiled(self, model: Any) -> Any:
+    def _compile(self, model: Any) -> Any:
         try:
             return self._core.compile_model(model, self._device, self._config())
         except RuntimeError as error:
@@ -195,8 +195,8 @@ def _input(port: Any, at: int, target: str, named: Mapping[str, list[str]]) -> I
     return Input(name, str(port.get_element_type().to_dtype()), dims)
 
 
-def _refused(error: Exception, target: str) -> LaptimeError:
-    explanation = explained(error, f"openvino cannot read {target}")
+def _refuse(error: Exception, target: str) -> LaptimeError:
+    explanation = explain(error, f"openvino cannot read {target}")
     if isinstance(error, MemoryError):
         return explanation
     number = available().get("openvino", "")
@@ -235,7 +235,7 @@ def count(model: Any) -> tuple[dict[str, float], dict[str, Any]]:
             uncounted[kind] += 1
     nothing = "no matrix product or convolution is in the graph"
     doubtful = {*uncounted} & _HEAVY
-    values, receipt = graph.told("shapes of OpenVINO's graph", counted, uncounted, doubtful, nothing)
+    values, receipt = graph.sum_up("shapes of OpenVINO's graph", counted, uncounted, doubtful, nothing)
     receipt["parameters"] = "all floating-point constants with dimensions, running statistics among them"
     return {"params/all": float(weights), **values}, receipt
 

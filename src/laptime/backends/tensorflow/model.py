@@ -93,7 +93,7 @@ class TensorflowModel(ProgramModel[TensorflowWorkload]):
     def own_batch(self) -> int | None:
         """Items in the inputs as they were given, None if nothing tells; 1 if inputs are made."""
         given = self._program.inputs
-        if self._rebuild is not None or given is None or not modes.batched(given):
+        if self._rebuild is not None or given is None or not modes.has_batch(given):
             return 1
         return modes.batch_of(given)
 
@@ -110,7 +110,7 @@ class TensorflowModel(ProgramModel[TensorflowWorkload]):
 
     def facts(self) -> dict[str, Any]:
         given = prepare.sample(self._program)
-        return self._described(
+        return self._describe(
             {"mode": self._mode, "device": self._device},
             self._weights(),
             {

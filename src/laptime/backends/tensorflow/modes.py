@@ -34,7 +34,7 @@ def dtype(tensor: Any) -> str:
     return str(getattr(tensor.dtype, "name", tensor.dtype))
 
 
-def passed(inputs: Any, *, is_keras: bool) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def pass_inputs(inputs: Any, *, is_keras: bool) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """How inputs are passed. A Keras model takes a mapping as its one argument, anything else by keyword."""
     return ((inputs,), {}) if is_keras and isinstance(inputs, Mapping) else arguments(inputs)
 
@@ -45,19 +45,19 @@ def batch_of(inputs: Any) -> int | None:
     return lengths.pop() if len(lengths) == 1 else None
 
 
-def batched(inputs: Any) -> bool:
+def has_batch(inputs: Any) -> bool:
     return any(len(leaf.shape) for leaf in leaves(inputs))
 
 
 def batch_is(inputs: Any) -> str:
-    if not batched(inputs):
+    if not has_batch(inputs):
         return "no tensor in the given inputs has a batch"
     if batch_of(inputs) is None:
         return f"the inputs share no first dimension: {words(inputs)}"
     return "the first dimension of every input"
 
 
-def rebatched(inputs: Any, batch: int) -> Any:
+def rebatch(inputs: Any, batch: int) -> Any:
     """Inputs with another batch size: items repeated from the front, or cut.
     Raises TargetError: nothing in them says which part is the batch, or the batch given is empty."""
     given = batch_of(inputs)
@@ -84,7 +84,7 @@ def tensors(inputs: Any) -> Any:
     return tf.nest.map_structure(change, inputs)
 
 
-def numpied(inputs: Any) -> Any:
+def numpify(inputs: Any) -> Any:
     """Inputs for `predict`: arrays of NumPy; positional arguments as a list, one alone as itself."""
     plain = tf.nest.map_structure(lambda leaf: leaf.numpy() if hasattr(leaf, "numpy") else leaf, inputs)
     if isinstance(plain, tuple):
@@ -136,7 +136,7 @@ def _is_graph(call: Any) -> bool:
     return isinstance(call, Served | tf.types.experimental.Callable)
 
 
-def asked_for(variant: Variant) -> Mode | None:
+def find_mode(variant: Variant) -> Mode | None:
     """The mode that a variant asks for; None when it asks for none.
     Raises UsageError: there is no such mode."""
     name = variant.options.get("mode") or ("xla" if variant.compile else "")
@@ -158,7 +158,7 @@ def asked_for(variant: Variant) -> Mode | None:
 def mode_of(call: Any, variant: Variant) -> Mode:
     """The mode that is asked for, or this kind of model's own.
     Raises UsageError: there is no such mode, or this model cannot run in it."""
-    mode = asked_for(variant)
+    mode = find_mode(variant)
     if mode is None:
         return "function" if is_keras(call) or _is_graph(call) else "eager"
     if mode == "predict" and not hasattr(call, "predict"):
@@ -224,19 +224,19 @@ class Bound:
 def bound(call: Any, inputs: Any, mode: Mode, batch: int) -> Bound:
     """A model with inputs of one batch size, in one mode. Traces and calls nothing yet."""
     if mode == "predict":
-        array = numpied(inputs)
+        array = numpify(inputs)
         return Bound(lambda: call.predict(array, batch_size=batch, verbose=0), None, (array,), {})
-    args, kwargs = passed(tensors(inputs), is_keras=is_keras(call))
+    args, kwargs = pass_inputs(tensors(inputs), is_keras=is_keras(call))
     python = _python(call)
     if mode == "eager":
-        return Bound(_applied(getattr(python, "python_function", python), args, kwargs), None, args, kwargs)
+        return Bound(_bind(getattr(python, "python_function", python), args, kwargs), None, args, kwargs)
     if mode == "xla":
         function = tf.function(lambda *args, **kwargs: python(*args, **kwargs), jit_compile=True)
     elif isinstance(call, Served):
         function = call.signature
     else:
         function = call if _is_graph(call) else tf.function(python)
-    return Bound(_applied(function, args, kwargs), function, args, kwargs)
+    return Bound(_bind(function, args, kwargs), function, args, kwargs)
 
 
 def graph_of(call: Any, one: Bound) -> Any:
@@ -245,16 +245,16 @@ def graph_of(call: Any, one: Bound) -> Any:
     Those with Python control flow of their own cannot be put in place, nor can graphs that were saved."""
     python = _python(call)
 
-    def traced() -> Any:
+    def trace_aside() -> Any:
         return tf.function(lambda *a, **k: python(*a, **k)).get_concrete_function(*one.args, **one.kwargs)
 
     were_eager = tf.config.functions_run_eagerly()
     try:
         tf.config.run_functions_eagerly(True)
-        return traced()
+        return trace_aside()
     except Exception:
         tf.config.run_functions_eagerly(were_eager)
-        return traced()
+        return trace_aside()
     finally:
         tf.config.run_functions_eagerly(were_eager)
 
@@ -270,9 +270,7 @@ def _python(call: Any) -> Callable[..., Any]:
     return infer
 
 
-def _applied(
-    function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> Callable[[], Any]:
+def _bind(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Callable[[], Any]:
     if not kwargs and len(args) == 1:
         (only,) = args
         return lambda: function(only)

@@ -72,7 +72,7 @@ def settle(model: Any, make: Callable[[int], Any]) -> bool:
     for norm in norms:
         norm.momentum = 0.0
     try:
-        args, kwargs = modes.passed(make(2), is_keras=True)
+        args, kwargs = modes.pass_inputs(make(2), is_keras=True)
         model(*args, training=True, **kwargs)
     finally:
         for norm, momentum in zip(norms, momenta, strict=True):
@@ -91,7 +91,7 @@ def inputs_of(program: Program, batch: int, *, is_for_it: bool) -> Any:
     """Inputs of a batch size; if the program was built for it, those that it brought."""
     if program.make is not None:
         return program.make(batch)
-    return sample(program) if is_for_it else modes.rebatched(sample(program), batch)
+    return sample(program) if is_for_it else modes.rebatch(sample(program), batch)
 
 
 @contextmanager
@@ -112,7 +112,7 @@ def policy(dtype: str) -> Iterator[None]:
 def check(variant: Variant) -> None:
     """Refuse what no model can do, before anything is imported.
     Raises UsageError: the dtype is none of `DTYPES`, or the mode none of `modes.MODES`."""
-    modes.asked_for(variant)
+    modes.find_mode(variant)
     if variant.dtype not in (*DTYPES, "auto"):
         raise unknown_dtype(variant.dtype, DTYPES)
 
@@ -159,7 +159,7 @@ def maker(specs: Any, *, target: str, shapes: dict[str, list[int]]) -> Callable[
 
     def make(batch: int) -> Any:
         return tf.nest.map_structure(
-            lambda spec: _drawn(spec, _sizes(spec, shapes, target), batch, target), specs
+            lambda spec: _draw(spec, _sizes(spec, shapes, target), batch, target), specs
         )
 
     return make
@@ -172,7 +172,7 @@ def batch_of(specs: Any) -> int:
     return 1
 
 
-def _drawn(spec: Any, sizes: list[int | None], batch: int, target: str) -> Any:
+def _draw(spec: Any, sizes: list[int | None], batch: int, target: str) -> Any:
     if sizes and sizes[0] not in (None, batch):
         raise UsageError(
             f"{target} cannot take batch {batch}",

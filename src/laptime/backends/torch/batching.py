@@ -63,8 +63,8 @@ def find(call: partial[Any], modules: list[torch.nn.Module], inputs: Any) -> Bat
     is_shared = len({shape[0] for shape in shapes.values()}) == 1
     if layers and not (is_shared and all(_is_batch_first(layer) for layer in layers)):
         if call.func in layers:  # what reaches it is known
-            return _from_layers(_reached(call.func, "", call.args, call.keywords), shapes, layers)
-        return replace(_from_layers(_seen(call, layers), shapes, layers), looked=True)
+            return _from_layers(_inspect(call.func, "", call.args, call.keywords), shapes, layers)
+        return replace(_from_layers(_observe(call, layers), shapes, layers), looked=True)
     if is_shared:
         size = next(iter(shapes.values()))[0]
         which = "the input" if len(shapes) == 1 else "every input"
@@ -72,7 +72,7 @@ def find(call: partial[Any], modules: list[torch.nn.Module], inputs: Any) -> Bat
     return Batching(None, why=f"the inputs share no first dimension: {_words(shapes)}")
 
 
-def resized(inputs: Any, batching: Batching, batch: int) -> Any:
+def resize(inputs: Any, batching: Batching, batch: int) -> Any:
     """Inputs with another batch size: items repeated from the front, or cut; values and dtypes stay.
     Raises TargetError: nothing says which dimension is the batch, or there is none."""
     if batch == (batching.size or 1):
@@ -97,7 +97,7 @@ def resized(inputs: Any, batching: Batching, batch: int) -> Any:
             return picked
         return leaf.take(order, axis=dim) if tensors.is_array(leaf) else [leaf[index] for index in order]
 
-    return tensors.mapped(change, inputs, whole=tensors.is_item_list)
+    return tensors.map_leaves(change, inputs, whole=tensors.is_item_list)
 
 
 def _one_item(modules: list[torch.nn.Module], shapes: dict[int, Shape]) -> Batching | None:
@@ -133,12 +133,12 @@ class _Seen:
     states: tuple[Shape, ...]
 
 
-def _seen(call: Callable[[], Any], layers: dict[torch.nn.Module, str]) -> list[_Seen]:
+def _observe(call: Callable[[], Any], layers: dict[torch.nn.Module, str]) -> list[_Seen]:
     """Return the input of each layer in one call, in order; those seen before a call failed count, too."""
     seen: list[_Seen] = []
 
     def look(layer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        seen.extend(_reached(layer, layers[layer], args, kwargs))
+        seen.extend(_inspect(layer, layers[layer], args, kwargs))
 
     handles = [layer.register_forward_pre_hook(look, with_kwargs=True) for layer in layers]
     try:
@@ -152,7 +152,7 @@ def _seen(call: Callable[[], Any], layers: dict[torch.nn.Module, str]) -> list[_
     return seen
 
 
-def _reached(layer: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[_Seen]:
+def _inspect(layer: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[_Seen]:
     given = tensors.tensors([*args, *kwargs.values()])
     if not given or any(hasattr(value, "batch_sizes") for value in args):
         return []  # packed sequences have lost their shape

@@ -66,7 +66,7 @@ def count(
 def _parameters(modules: list[torch.nn.Module]) -> tuple[list[Series], dict[str, Any]]:
     parameters = _unique(p for module in modules for p in module.parameters())
     buffers = _unique(b for module in modules for b in module.buffers())
-    packed = sum(_packed(part) for module in modules for part in module.modules())
+    packed = sum(_sum_packed(part) for module in modules for part in module.modules())
     series = [
         Series(metric=metric, samples=[float(number)], probe="torch")
         for metric, number in (
@@ -86,7 +86,7 @@ def _unique(tensors: Iterable[Any]) -> list[Any]:
     return list({id(tensor): tensor for tensor in tensors if not is_lazy(tensor)}.values())
 
 
-def _packed(module: Any) -> int:
+def _sum_packed(module: Any) -> int:
     """Weights of a quantized layer, which are behind methods and no parameters."""
     if not callable(getattr(module, "weight", None)):
         return 0
@@ -127,7 +127,7 @@ def _flops(
         "uncounted": uncounted,
         "doubtful": doubtful,
         "complete": not doubtful,
-        "least": ran.least.told(),
+        "least": ran.least.sum_up(),
     }
     total = sum(counted.values())
     if total == 0:
@@ -232,7 +232,7 @@ class LeastWork:
                 read = min(operand.numel() * operand.element_size(), storage.nbytes())
                 self._weights[storage.data_ptr()] = max(read, self._weights.get(storage.data_ptr(), 0))
 
-    def told(self) -> dict[str, Any]:
+    def sum_up(self) -> dict[str, Any]:
         return {"flops": dict(self._flops), "weights": sum(self._weights.values())}
 
 

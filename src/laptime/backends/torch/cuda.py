@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from laptime.backends._shared import torch
 from laptime.backends.torch import tensors
-from laptime.backends.torch.setup import held_by
+from laptime.backends.torch.setup import find_held
 from laptime.records.series import Metric, Series
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ def memory(
     peak = torch.cuda.max_memory_allocated(device)
     reserved = torch.cuda.max_memory_reserved(device)
     free, total = torch.cuda.mem_get_info(device)
-    storages = (t.untyped_storage() for t in held_by(modules) if t.device == device)
+    storages = (t.untyped_storage() for t in find_held(modules) if t.device == device)
     held = {storage.data_ptr(): storage.nbytes() for storage in storages}
     values: list[tuple[Metric, int | None]] = [
         (PEAK, peak),
@@ -170,7 +170,7 @@ def copies(work: TorchWorkload, device: torch.device, repeats: int) -> list[Seri
             for host, tensor in zip(here, source, strict=True):
                 host.copy_(tensor)
             pairs = list(zip(there, here, strict=True) if way == "h2d" else zip(here, there, strict=True))
-            samples = [_timed_copy(pairs, work.sync, kind == "pinned") for _ in range(repeats + 1)][1:]
+            samples = [_time_copy(pairs, work.sync, kind == "pinned") for _ in range(repeats + 1)][1:]
             size = sum(t.numel() * t.element_size() for t in source)
             title, moved = {"h2d": ("host to device", "inputs"), "d2h": ("device to host", "outputs")}[way]
             series.append(
@@ -192,7 +192,7 @@ def copies(work: TorchWorkload, device: torch.device, repeats: int) -> list[Seri
     return series
 
 
-def _timed_copy(pairs: list[tuple[Any, Any]], sync: Callable[[], None], is_pinned: bool) -> float:
+def _time_copy(pairs: list[tuple[Any, Any]], sync: Callable[[], None], is_pinned: bool) -> float:
     sync()
     began = time.perf_counter()
     for to, source in pairs:

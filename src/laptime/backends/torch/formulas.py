@@ -75,7 +75,7 @@ def _packed_convolution(inputs: Shape, packed: Any, *rest: Any, out_shape: Shape
     return 2 * prod(out_shape) * int(prod(packed.unpack()[0].shape[1:]))
 
 
-def _packed_transposed(inputs: Shape, packed: Any, *rest: Any, **named: Any) -> int:
+def _packed_conv_transpose(inputs: Shape, packed: Any, *rest: Any, **named: Any) -> int:
     return 2 * prod(inputs) * int(prod(packed.unpack()[0].shape[1:]))
 
 
@@ -112,7 +112,7 @@ def _fft(each: float, *, of_result: bool = False) -> Callable[..., int]:
     return flops
 
 
-def _added(formula: Callable[..., int]) -> Callable[..., int]:
+def _skip_first(formula: Callable[..., int]) -> Callable[..., int]:
     return lambda added, *args, **named: formula(*args, **named)
 
 
@@ -122,9 +122,9 @@ _ONE_FORMULA: dict[Callable[..., int], str] = {
     products.attention: "aten._scaled_dot_product_flash_attention_for_cpu"
     " aten._scaled_dot_product_fused_attention_overrideable aten._scaled_dot_product_attention_math_for_mps",
     products.matrix_vector: "aten.mv aten.dot aten.vdot",
-    _added(products.matrix_vector): "aten.addmv aten.addmv_",
+    _skip_first(products.matrix_vector): "aten.addmv aten.addmv_",
     products.matrix_product: "aten._int_mm quantized.matmul",
-    _added(products.matrix_product): "aten.addbmm aten._addmm_activation aten.addmm_ aten.baddbmm_",
+    _skip_first(products.matrix_product): "aten.addbmm aten._addmm_activation aten.addmm_ aten.baddbmm_",
     lambda inputs, *weight, out_shape, **named: (
         2 * prod(inputs) * out_shape[-1]
     ): "aten._weight_int8pack_mm aten._weight_int4pack_mm aten._weight_int4pack_mm_for_cpu"
@@ -152,7 +152,7 @@ _FORMULAS: dict[str, Callable[..., int]] = {
         for how in ("", "_relu", "_dynamic")
     },
     **{
-        f"quantized.conv_transpose{n}d{how}": _packed_transposed
+        f"quantized.conv_transpose{n}d{how}": _packed_conv_transpose
         for n in (1, 2, 3)
         for how in ("", "_dynamic")
     },

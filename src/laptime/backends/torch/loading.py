@@ -30,7 +30,7 @@ from laptime.backends._shared import not_a_model, torch, unknown_dtype
 from laptime.backends.torch import peaks, place, tensors, workload
 from laptime.backends.torch.model import CudaModel, TorchModel
 from laptime.backends.torch.place import translate
-from laptime.backends.torch.setup import Setup, held_by, modules_in, seed_all
+from laptime.backends.torch.setup import Setup, find_held, modules_in, seed_all
 from laptime.backends.torch.training import CudaTrainingModel, TrainingModel
 from laptime.kit.errors import UsageError, UserCodeError, unknown
 from laptime.records.plan import Variant
@@ -116,7 +116,7 @@ def _check(variant: Variant) -> None:
 
 
 def home_of(subject: Any, inputs: Any) -> torch.device:
-    first = next(chain(held_by(modules_in(subject)), tensors.tensors(inputs)), None)
+    first = next(chain(find_held(modules_in(subject)), tensors.tensors(inputs)), None)
     return torch.device("cpu") if first is None else first.device
 
 
@@ -215,7 +215,7 @@ def _phase_module() -> type[Any]:
                 return (ids,)
             if batch not in self.caches:
                 with torch.no_grad():
-                    self.caches[batch] = _called(self.model, ids, None).past_key_values
+                    self.caches[batch] = _call_model(self.model, ids, None).past_key_values
             return (ids[:, :1],)
 
         def cache_bytes(self, batch: int) -> int:
@@ -231,7 +231,7 @@ def _phase_module() -> type[Any]:
     return Phase
 
 
-def _called(model: torch.nn.Module, ids: torch.Tensor, cache: Any) -> Any:
+def _call_model(model: torch.nn.Module, ids: torch.Tensor, cache: Any) -> Any:
     """The model's own answer, checked once for what later calls rely on.
     Raises UsageError: it is not called like this, or gives no logits or no cache. UserCodeError: it fails."""
     try:

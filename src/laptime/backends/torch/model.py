@@ -14,7 +14,7 @@ from laptime.backends._shared import ByBatch, FreshInputs, np, torch
 from laptime.backends.torch import batching, count, cuda, peaks, place, tensors, workload
 from laptime.backends.torch.batching import Batching
 from laptime.backends.torch.place import memory_exhausted, translate
-from laptime.backends.torch.setup import Setup, held_by, modules_in, seed_all
+from laptime.backends.torch.setup import Setup, find_held, modules_in, seed_all
 from laptime.backends.torch.workload import TorchWorkload
 from laptime.kit.errors import LaptimeError, Unavailable
 from laptime.measure.first_call import finite, has_changed
@@ -61,7 +61,7 @@ class TorchModel(ByBatch[TorchWorkload]):
                 program = setup.ready(self._rebuild(batch))
             inputs = setup.inputs(program, batch)
             if not self._makes_inputs:
-                inputs = batching.resized(inputs, self.batching(), batch)
+                inputs = batching.resize(inputs, self.batching(), batch)
         self._programs[batch] = program
         fast, eager = self._callers(program)
         args, kwargs = arguments(inputs)
@@ -75,7 +75,7 @@ class TorchModel(ByBatch[TorchWorkload]):
         )
 
     def watch(self, batch: int) -> None:
-        self._before = tensors.copied(self.workload(batch).inputs), workload.dice()
+        self._before = tensors.copy_inputs(self.workload(batch).inputs), workload.dice()
 
     def settle(self, batch: int, outcome: Any, whole: Callable[[Any], Any] | None) -> bool:
         work, program, asked = self.workload(batch), self._programs[batch], self._mode
@@ -83,12 +83,12 @@ class TorchModel(ByBatch[TorchWorkload]):
         (kept, then), self._before = self._before, None
         work.changed, self._whole = has_changed(kept, work.inputs), whole or self._whole
         if not asked and not self._setup.variant.train:
-            fresh, call = partial(tensors.copied, kept), self._with_all(program.call)
+            fresh, call = partial(tensors.copy_inputs, kept), self._with_all(program.call)
             if self._setup.variant.compile:  # in another mode it would be compiled again
                 args, kwargs = arguments(fresh())
                 with workload.thrown(then):
                     outcome = workload.inside("inference", call)(*args, **kwargs)
-            self._mode, self._why_mode = workload.needed(call, fresh, then, outcome)
+            self._mode, self._why_mode = workload.find_mode(call, fresh, then, outcome)
         if not (work.changed or whole or (self._mode not in ("", "inference") and not asked)):
             return False
         fast, eager = self._callers(program)
@@ -97,7 +97,7 @@ class TorchModel(ByBatch[TorchWorkload]):
             work.call, work.eager = (partial(each, *args, **kwargs) for each in (fast, eager))
             return True
         used = work.inputs
-        fresh_inputs = FreshInputs(lambda: arguments(tensors.copied(kept, into=used)))
+        fresh_inputs = FreshInputs(lambda: arguments(tensors.copy_inputs(kept, into=used)))
         work.inputs, work.apart = kept, (fresh_inputs.lay, fresh_inputs.alone(fast))
         work.call, work.eager = fresh_inputs.anew(fast), fresh_inputs.anew(eager)
         return True
@@ -163,7 +163,7 @@ class TorchModel(ByBatch[TorchWorkload]):
     def _callers(self, program: Program) -> tuple[Callable[..., Any], Callable[..., Any]]:
         """The call that is timed, as a function of its inputs; the same without a compiler, for counting."""
         mode, call = self._mode or "inference", self._with_all(program.call)
-        fast = workload.inside(mode, self._with_all(self._setup.compiled(program.call)))
+        fast = workload.inside(mode, self._with_all(self._setup.compile_call(program.call)))
         return fast, call if mode == "inference" else workload.inside(mode, call)
 
     def scope(self) -> AbstractContextManager[None]:
@@ -277,7 +277,7 @@ class TorchModel(ByBatch[TorchWorkload]):
         if batch is None and self._setup.variant.compile:
             raise Unavailable("the model was not compiled for these inputs", why=f"their shapes are {shapes}")
         with torch.inference_mode(False):
-            packed = tensors.replaced(self.workload(batch or self.own_batch() or 1).inputs, inputs)
+            packed = tensors.put_arrays(self.workload(batch or self.own_batch() or 1).inputs, inputs)
         args, kwargs = arguments(packed)
         output = self._callers(self._program)[0](*args, **kwargs)
         place.waiter(self._device)()
@@ -335,4 +335,4 @@ class CudaModel(TorchModel):
 
 
 def _dtypes(modules: list[torch.nn.Module]) -> dict[str, int]:
-    return dict(Counter(str(tensor.dtype).removeprefix("torch.") for tensor in held_by(modules)))
+    return dict(Counter(str(tensor.dtype).removeprefix("torch.") for tensor in find_held(modules)))

@@ -47,7 +47,7 @@ class Setup:
         changes it. Models known by name and phases of language models are evaluated, training steps train."""
         call = program.call
         if is_users and any(self._changes(module) for module in modules_in(call)):
-            call = _copied(call)
+            call = _copy(call)
         facts = dict(program.facts)
         modules = modules_in(call)
         for module in modules:
@@ -88,7 +88,7 @@ class Setup:
         return ready if program.origin != "none" else with_guess(ready)
 
     def _changes(self, module: torch.nn.Module) -> bool:
-        held = list(held_by([module]))
+        held = list(find_held([module]))
         wrong_dtype = self.dtype is not None and any(
             t.is_floating_point() and t.dtype != self.dtype for t in held
         )
@@ -117,7 +117,7 @@ class Setup:
             # other on too few CPUs take seconds for what one does in a tenth.
             torch.set_num_threads(1)
             with torch.no_grad(), seeded(self.variant.seed):
-                args, kwargs = arguments(tensors.moved(make(2), self.device))
+                args, kwargs = arguments(tensors.move(make(2), self.device))
                 module(*args, **kwargs)
         finally:
             torch.set_num_threads(threads)
@@ -133,9 +133,9 @@ class Setup:
                 inputs = program.make(batch)
             else:
                 inputs = () if program.inputs is None else program.inputs
-        return tensors.moved(inputs, self.device, dtype=self.dtype, channels_last=self.variant.channels_last)
+        return tensors.move(inputs, self.device, dtype=self.dtype, channels_last=self.variant.channels_last)
 
-    def compiled(self, call: Callable[..., Any]) -> Callable[..., Any]:
+    def compile_call(self, call: Callable[..., Any]) -> Callable[..., Any]:
         """The program under torch.compile if the variant asks for it.
 
         Every batch size is compiled for itself (`dynamic=False`): with torch's default the second size would
@@ -176,7 +176,7 @@ def modules_in(call: Any) -> list[torch.nn.Module]:
     return list(modules.values())
 
 
-def held_by(modules: Iterable[torch.nn.Module]) -> Iterator[torch.Tensor]:
+def find_held(modules: Iterable[torch.nn.Module]) -> Iterator[torch.Tensor]:
     """Parameters and buffers of these modules."""
     return (tensor for module in modules for tensor in (*module.parameters(), *module.buffers()))
 
@@ -223,7 +223,7 @@ def with_guess(program: Program) -> Program:
     return replace(program, make=make, origin="guessed", facts={**program.facts, "guess": reason})
 
 
-def _copied(call: Any) -> Any:
+def _copy(call: Any) -> Any:
     if not isinstance(call, torch.nn.Module):
         raise UsageError(
             "a function around a model cannot be moved or cast",

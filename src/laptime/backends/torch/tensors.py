@@ -57,11 +57,11 @@ def tensors(value: Any) -> list[torch.Tensor]:
     return [leaf for leaf in leaves(value) if is_tensor(leaf)]
 
 
-def mapped(change: Callable[[Any], Any], value: Any, *, whole: Callable[[Any], bool] = _never) -> Any:
+def map_leaves(change: Callable[[Any], Any], value: Any, *, whole: Callable[[Any], bool] = _never) -> Any:
     """A structure of the same types with every leaf changed; the given one is not touched."""
 
     def inner(part: Any) -> Any:
-        return mapped(change, part, whole=whole)
+        return map_leaves(change, part, whole=whole)
 
     if whole(value):
         return change(value)
@@ -115,7 +115,7 @@ def is_item_list(value: Any) -> bool:
     )
 
 
-def moved(
+def move(
     inputs: Any, device: torch.device, *, dtype: torch.dtype | None = None, channels_last: bool = False
 ) -> Any:
     """Inputs on a device; floats in `dtype` (None keeps theirs), integers never cast; 4-d floats NHWC."""
@@ -129,10 +129,10 @@ def moved(
             placed = placed.contiguous(memory_format=torch.channels_last)
         return placed
 
-    return mapped(change, inputs)
+    return map_leaves(change, inputs)
 
 
-def copied(inputs: Any, *, into: Any = None) -> Any:
+def copy_inputs(inputs: Any, *, into: Any = None) -> Any:
     """Inputs that nothing else holds: callables and objects that cannot be copied are shared. into: inputs
     that were copied from; their tensors take the values, if they still have the shape."""
     old: Iterator[Any] = iter([] if into is None else list(leaves(into)))
@@ -140,13 +140,13 @@ def copied(inputs: Any, *, into: Any = None) -> Any:
     def change(leaf: Any) -> Any:
         place = next(old, None)
         if not is_tensor(leaf):  # a cache of keys and values, a state
-            return leaf if callable(leaf) else first_call.copied(leaf)
+            return leaf if callable(leaf) else first_call.copy_inputs(leaf)
         if place is not None and words(place) == words(leaf) and not place.requires_grad:
             return place.detach().copy_(leaf)
         return leaf.detach().clone().requires_grad_(leaf.requires_grad)
 
     with torch.inference_mode(False), torch.no_grad():
-        return mapped(change, inputs)
+        return map_leaves(change, inputs)
 
 
 def has_length(value: Any, length: int) -> bool:
@@ -161,7 +161,7 @@ def arrays(value: Any) -> list[np.ndarray[Any, Any]]:
     return [(t.float() if t.dtype == torch.bfloat16 else t).numpy() for t in on_host]
 
 
-def replaced(value: Any, given: Sequence[np.ndarray[Any, Any]]) -> Any:
+def put_arrays(value: Any, given: Sequence[np.ndarray[Any, Any]]) -> Any:
     """A structure with these arrays in place of its tensors, each in its tensor's dtype, layout and place.
     Raises UsageError: there are more or fewer tensors."""
     wanted, rest = len(tensors(value)), iter(given)
@@ -177,7 +177,7 @@ def replaced(value: Any, given: Sequence[np.ndarray[Any, Any]]) -> Any:
         is_last = leaf.ndim == 4 and leaf.is_contiguous(memory_format=torch.channels_last)
         return tensor.contiguous(memory_format=torch.channels_last) if is_last else tensor
 
-    return mapped(change, value)
+    return map_leaves(change, value)
 
 
 def size(value: Any) -> int:

@@ -41,7 +41,7 @@ class TrainingModel(TorchModel):
 
     def _callers(self, program: Program) -> tuple[Callable[..., Any], Callable[..., Any]]:
         step = self._step if program is self._program else Step(program, self._setup)
-        return partial(step, self._setup.compiled(program.call)), partial(step, program.call)
+        return partial(step, self._setup.compile_call(program.call)), partial(step, program.call)
 
     def scope(self) -> AbstractContextManager[None]:
         return place.entered(self._device, torch.enable_grad())

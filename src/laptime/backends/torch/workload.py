@@ -70,12 +70,12 @@ def thrown(again: tuple[Any, Any]) -> Iterator[None]:
             yield
 
 
-def needed(call: Callable[..., Any], lay: Callable[[], Any], then: Any, outcome: Any) -> tuple[str, str]:
+def find_mode(call: Callable[..., Any], lay: Callable[[], Any], then: Any, outcome: Any) -> tuple[str, str]:
     """The mode that gives what a plain call gives, and why it is not inference mode; "" if it is. lay: gives
     the inputs as they were before the first call; `then`: its dice. outcome: what that call gave, or raised.
     """
 
-    def tried(mode: str) -> Any:
+    def try_mode(mode: str) -> Any:
         args, kwargs = arguments(lay())
         try:
             with thrown(then):
@@ -83,7 +83,7 @@ def needed(call: Callable[..., Any], lay: Callable[[], Any], then: Any, outcome:
         except Exception as error:
             return error
 
-    def watched(mode: str) -> tuple[Any, bool]:
+    def watch(mode: str) -> tuple[Any, bool]:
         """Return the output without kept activations, and whether it takes gradients, which then fail."""
         is_taken = False
 
@@ -93,23 +93,23 @@ def needed(call: Callable[..., Any], lay: Callable[[], Any], then: Any, outcome:
             raise RuntimeError("nothing was kept")
 
         with torch.autograd.graph.saved_tensors_hooks(lambda tensor: None, unpack):
-            return tried(mode), is_taken
+            return try_mode(mode), is_taken
 
-    plain, is_differentiating = watched("grad")
+    plain, is_differentiating = watch("grad")
     if is_differentiating or isinstance(plain, Exception):
-        plain = tried("grad")
+        plain = try_mode("grad")
     has_failed = isinstance(outcome, Exception)
     if isinstance(plain, Exception):
         return "inference", ""
     # Gradients may be a small part of the output, or none: work that is left out shows in no number.
-    is_less = is_differentiating and not has_failed and not watched("inference")[1]
+    is_less = is_differentiating and not has_failed and not watch("inference")[1]
     # Two calls may differ in one mode, too: then nothing tells.
-    if not is_less and (alike(outcome, plain) or not (has_failed or alike(outcome, tried("inference")))):
+    if not is_less and (alike(outcome, plain) or not (has_failed or alike(outcome, try_mode("inference")))):
         return "inference", ""
     why = "its output differs in inference mode"
     if has_failed or alike(outcome, plain):
         why = f"it fails in inference mode ({type(outcome).__name__})" if has_failed else LESS
-    if alike(tried("no_grad"), plain) and not (is_less and not watched("no_grad")[1]):
+    if alike(try_mode("no_grad"), plain) and not (is_less and not watch("no_grad")[1]):
         return "no_grad", why
     # Else a fast path that is taken without gradients alone: what is deployed takes it.
     return ("grad", why) if has_failed or is_differentiating else ("inference", "")

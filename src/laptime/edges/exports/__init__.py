@@ -74,7 +74,7 @@ def send(run: Run, name: str, place: str = "") -> str:
             export.write(Record(case.key, labels(case, run), points(case, run)))
         return export.close()
     except Exception as error:
-        raise _refused(name, place, error) from error
+        raise _refuse(name, place, error) from error
 
 
 def opened(name: str, place: str, *, title: str) -> Export:
@@ -92,7 +92,7 @@ def opened(name: str, place: str, *, title: str) -> Export:
             next=install(extra),
         ) from error
     except Exception as error:
-        raise _refused(name, place, error) from error
+        raise _refuse(name, place, error) from error
     return export
 
 
@@ -134,7 +134,7 @@ def _of(stat: Stat) -> list[Point]:
     ]
 
 
-def _refused(name: str, place: str, error: Exception) -> LaptimeError:
+def _refuse(name: str, place: str, error: Exception) -> LaptimeError:
     if isinstance(error, LaptimeError):
         return error
     return UsageError(

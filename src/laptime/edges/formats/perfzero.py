@@ -130,12 +130,12 @@ def _more(run: Run, case: Case) -> dict[str, Any]:
             if _sound(s)
         },
         "process": {
-            "cpu_percent": [{"time": when, "cpu_percent": percent} for when, percent in _thinned(curve)],
-            "memory": [{"time": when, "rss": bytes_} for when, bytes_ in _thinned(looks)],
+            "cpu_percent": [{"time": when, "cpu_percent": percent} for when, percent in _thin(curve)],
+            "memory": [{"time": when, "rss": bytes_} for when, bytes_ in _thin(looks)],
         },
         "environment": {"fingerprint": run.environment.fingerprint, **msgspec.to_builtins(run.environment)},
     }
 
 
-def _thinned(points: list[tuple[float, float]]) -> list[tuple[float, float]]:
+def _thin(points: list[tuple[float, float]]) -> list[tuple[float, float]]:
     return points[:: math.ceil(len(points) / POINTS) or 1]

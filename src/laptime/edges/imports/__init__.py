@@ -29,7 +29,7 @@ def read(path: Path, format: str = "") -> list[Run]:
     try:
         if path.stat().st_size > MOST_BYTES:
             raise UsageError(f"{path} is larger than 1 GiB", why="results of benchmarks are smaller")
-        document = _decoded(path.read_text(encoding="utf-8-sig"))
+        document = _decode(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise UsageError(f"{path} cannot be read", why=error.strerror or str(error)) from error
     except (ValueError, RecursionError) as error:
@@ -93,7 +93,7 @@ def _content(case: Case) -> tuple[object, ...]:
     return (case.key, *((series.key, *series.samples) for series in case.series))
 
 
-def _decoded(text: str) -> Any:
+def _decode(text: str) -> Any:
     """A JSON document, or JSON Lines as a list. Other tools write NaN and infinities: strict JSON has not."""
     try:
         return json.loads(text)

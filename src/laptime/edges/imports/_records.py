@@ -80,7 +80,7 @@ def case(
     return Case(key=key, target=target, axes=axes, series=series, checks=[check], details=details)
 
 
-def timed(
+def to_case(
     tool: str,
     target: str,
     axes: Mapping[str, Axis],
@@ -93,10 +93,10 @@ def timed(
     try:
         return case(tool, target, axes, [latency(samples, calls=calls, note=note)])
     except ValueError as error:
-        return failed(tool, target, axes, str(error))
+        return make_failed(tool, target, axes, str(error))
 
 
-def failed(tool: str, target: str, axes: Mapping[str, Axis], why: str) -> Case:
+def make_failed(tool: str, target: str, axes: Mapping[str, Axis], why: str) -> Case:
     """A case without a number."""
     failure = Failure(kind="imported", what=f"{tool} recorded no time for it", why=why)
     return structs.replace(case(tool, target, axes, []), status="failed", failure=failure)

@@ -90,7 +90,7 @@ def _cases(name: str, row: dict[str, Any], names: list[str]) -> list[Case]:
         if kind in ("time", "timeraw"):
             samples, calls = _at(row, "samples", at), int(_at(row, "stats_number", at) or 1)
             note = "" if samples else f"the median of {_at(row, 'stats_repeat', at) or '?'} samples"
-            case = _records.timed(TOOL, name, axes, samples or [result], calls=calls, note=note)
+            case = _records.to_case(TOOL, name, axes, samples or [result], calls=calls, note=note)
         else:
             unit = {"mem": "B", "peakmem": "B"}.get(kind, "1")
             series = _records.single(kind, unit, result, better="lower" if unit == "B" else "none")

@@ -71,14 +71,14 @@ def _case(name: str, entries: list[dict[str, Any]]) -> Case:
     axes: dict[str, Axis] = {"threads": int(threads)} if threads else {}
     errors = [str(each.get("error_message") or "") for each in entries if each.get("error_occurred")]
     if errors:
-        return _records.failed(TOOL, name, axes, errors[0])
+        return _records.make_failed(TOOL, name, axes, errors[0])
     kept = [each for each in entries if not _kind(each)]
     note = "the mean of the iterations of a repetition"
     if not kept:
         kept, note = [each for each in entries if _kind(each) == "median"], "the median of the repetitions"
     times = [float(each["real_time"]) * _SECONDS[each.get("time_unit", "ns")] for each in kept]
     calls = max([int(each.get("iterations") or 1) for each in kept], default=1)
-    case = _records.timed(TOOL, name, axes, times, calls=calls, note=note)
+    case = _records.to_case(TOOL, name, axes, times, calls=calls, note=note)
     # What its author counted; a rate says so by its name.
     counters = [
         _records.single(key, "1/s" if key.endswith("_per_second") else "1", value)

@@ -37,7 +37,7 @@ def _case(result: dict[str, Any]) -> Case:
     axes: dict[str, Axis] = {str(k): str(value) for k, value in (result.get("parameters") or {}).items()}
     codes = [code for code in result.get("exit_codes") or [] if code != 0]
     note = "" if times else "the median; the runs themselves are not in the file"
-    case = _records.timed(TOOL, target, axes, times or [result.get("median") or result["mean"]], note=note)
+    case = _records.to_case(TOOL, target, axes, times or [result.get("median") or result["mean"]], note=note)
     if not codes:
         return case
     said = f"{len(codes)} of its runs ended with another exit code than 0"

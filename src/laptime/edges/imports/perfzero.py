@@ -99,7 +99,7 @@ def _bounds(case: str, metric: dict[str, Any]) -> list[Verdict]:
                 kind=kind,  # type: ignore[arg-type]
                 case=case,
                 metric=str(metric["name"]),
-                word=exact.judged(limit, at_least=kind == "min"),
+                word=exact.judge(limit, at_least=kind == "min"),
                 limit=limit * factor,
                 value=value * factor,
                 sentence=f"{value:g}, allowed is {'at least' if kind == 'min' else 'at most'} {limit:g}",

@@ -49,4 +49,4 @@ def _case(benchmark: dict[str, Any]) -> Case:
     target = str(benchmark.get("fullname") or benchmark["name"])
     if axes:
         target = target.partition("[")[0]
-    return _records.timed(TOOL, target, axes, samples or [stats["median"]], calls=calls, note=note)
+    return _records.to_case(TOOL, target, axes, samples or [stats["median"]], calls=calls, note=note)

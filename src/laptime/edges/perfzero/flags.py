@@ -146,7 +146,7 @@ class Flags(Struct, frozen=True, kw_only=True):
         return {name: value for name, value in given.items() if name not in ("python", "timeout", "name")}
 
 
-def checked(flags: Flags) -> Flags:
+def check_flags(flags: Flags) -> Flags:
     """The flags, when each can be carried out. Raises UsageError: one cannot; says which."""
     if flags.benchmark_num_trials < 1:
         raise UsageError(

@@ -14,7 +14,7 @@ from msgspec import structs
 
 from laptime.edges.perfzero import fetching, process
 from laptime.edges.perfzero import flags as methods
-from laptime.edges.perfzero.flags import Filter, Flags, checked
+from laptime.edges.perfzero.flags import Filter, Flags, check_flags
 from laptime.edges.perfzero.summary import Conditions
 from laptime.kit.errors import ExitCode, LaptimeError, UsageError, UserCodeError
 from laptime.kit.text import closest
@@ -36,7 +36,7 @@ class NoMatch(LaptimeError):
 def prepare(flags: Flags, *, say: Say) -> Conditions:
     """Check the flags, fetch what they name, and find the methods.
     Raises UsageError: a flag cannot be carried out. NoMatch: a filter finds nothing."""
-    wanted = methods.parse(checked(flags).benchmark_methods)
+    wanted = methods.parse(check_flags(flags).benchmark_methods)
     if not wanted:
         raise UsageError(
             "no benchmark was named",
@@ -91,10 +91,10 @@ def _accelerators() -> list[Device]:
         done = subprocess.run(_QUERY, capture_output=True, text=True, timeout=_ANSWER_WITHIN, check=False)
     except (OSError, subprocess.SubprocessError):
         return []
-    return _parsed(done.stdout) if done.returncode == 0 else []
+    return _parse(done.stdout) if done.returncode == 0 else []
 
 
-def _parsed(text: str) -> list[Device]:
+def _parse(text: str) -> list[Device]:
     """Devices from the program's lines `name, driver, MiB`; other lines are passed over."""
     devices: list[Device] = []
     for line in text.splitlines():

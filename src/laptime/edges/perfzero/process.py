@@ -82,7 +82,7 @@ def run(
     request_file, events_file = folder / ".request.json", folder / ".events.jsonl"
     events_file.unlink(missing_ok=True)
     request_file.write_text(json.dumps({**request, "events": str(events_file.resolve())}))
-    throttled_before = _throttled()
+    throttled_before = _read_throttled()
     process = Process(
         [python or sys.executable, child.__file__, str(request_file.resolve())],
         marked=True,
@@ -118,7 +118,7 @@ def run(
         looks=watch.looks,
         printed=printed,
         seconds=seconds,
-        throttled=None if throttled_before is None else (_throttled() or 0.0) - throttled_before,
+        throttled=None if throttled_before is None else (_read_throttled() or 0.0) - throttled_before,
     )
 
 
@@ -133,7 +133,7 @@ def _events(file: Path) -> list[Event]:
     return events
 
 
-def _throttled() -> float | None:
+def _read_throttled() -> float | None:
     """Seconds in which the CPU quota has stopped this container so far."""
     with Evidence() as evidence:
         return evidence.read().throttled_s

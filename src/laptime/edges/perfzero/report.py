@@ -19,7 +19,7 @@ from typing import TypeVar
 from msgspec import Struct, structs
 
 from laptime.edges.perfzero.schema import REPORT_PREFIX, WALL_TIME
-from laptime.kit.protobuf import NUMBER, Damaged, double, fields, signed
+from laptime.kit.protobuf import NUMBER, Damaged, double, fields, read_signed
 
 
 class Metric(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -108,7 +108,7 @@ def _report(entry: _Message) -> Report:
     pairs = [_message(each) for each in entry.get(6, [])]
     return Report(
         name=_text(entry, 1),
-        iters=signed(_last(entry, 2, 0)),
+        iters=read_signed(_last(entry, 2, 0)),
         cpu_time=_float(entry, 3),
         wall_time=_float(entry, 4),
         throughput=_float(entry, 5),

@@ -105,8 +105,8 @@ class _PerfZeroRun:
         trials.append(verdict.judge(ended, *report.read(folder)))
         if versions := summary.framework_version(ended):
             # Known only now: without it, runs of two versions would share a history.
-            self._live(EnvironmentChanged(self._live.run().environment.extended(libraries=versions)))
-        self._live(CaseChanged(self._written(method, folder)))
+            self._live(EnvironmentChanged(self._live.run().environment.extend(libraries=versions)))
+        self._live(CaseChanged(self._write(method, folder)))
         self._faults += send(folder, self._conditions)
 
     def _process(self, method: Method, folder: Path, tick: Callable[[float], None]) -> process.Ended:
@@ -140,7 +140,7 @@ class _PerfZeroRun:
             tick=tick,
         )
 
-    def _written(self, method: Method, folder: Path) -> Case:
+    def _write(self, method: Method, folder: Path) -> Case:
         """Put the summary and the curve on disk; the case as it stands."""
         trials = self._trials[method]
         checks = verdict.checks(trials, virtual=bool(self._conditions.environment.virtual))

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import msgspec
 
 from laptime.records.environment import Environment
-from laptime.store.encoding import spelled
+from laptime.store.encoding import spell_out
 
 WALL_TIME = "wall_time"
 REPORT_VARIABLE = "TEST_REPORT_FILE_PREFIX"
@@ -38,7 +38,7 @@ def unit_of(name: str) -> tuple[float, str, Literal["lower", "higher", "none"]]:
 
 def text(document: Any) -> str:
     """Strict JSON: NaN and infinities are spelled out, as protobuf's JSON has them."""
-    return json.dumps(spelled(msgspec.to_builtins(document), _spell), indent=2, allow_nan=False) + "\n"
+    return json.dumps(spell_out(msgspec.to_builtins(document), _spell), indent=2, allow_nan=False) + "\n"
 
 
 def system_info(environment: Environment, names: Mapping[str, str] | None = None) -> dict[str, Any]:

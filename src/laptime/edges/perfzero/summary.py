@@ -24,7 +24,7 @@ from laptime.edges.perfzero.process import Ended
 from laptime.edges.perfzero.report import Metric as Reported
 from laptime.edges.perfzero.report import Report
 from laptime.edges.perfzero.schema import WALL_TIME, system_info, text, unit_of
-from laptime.edges.perfzero.verdict import Outcome, held, spreads
+from laptime.edges.perfzero.verdict import Outcome, hold_to, spreads
 from laptime.kit import __version__
 from laptime.measure import metrics
 from laptime.probes import host_memory
@@ -271,7 +271,7 @@ def case(
         axes={},
         status="failed" if failed else "ok",
         failure=_failure(last, folder) if failed else None,
-        series=[*_reported(trials), *series],
+        series=[*_read_reports(trials), *series],
         checks=checks,
         artifacts=[_artifact(path) for path in (folder / NAME, folder / "perfzero.log") if path.is_file()],
         details=Details(perfzero=json.loads(text(document))),
@@ -283,8 +283,8 @@ def verdicts(method: Method, trials: list[Outcome]) -> list[Verdict]:
     verdicts = []
     for name, each in spreads(trials).items():
         for kind, limit, word in (
-            ("min", each.min_value, held(each, each.min_value, None)),
-            ("max", each.max_value, held(each, None, each.max_value)),
+            ("min", each.min_value, hold_to(each, each.min_value, None)),
+            ("max", each.max_value, hold_to(each, None, each.max_value)),
         ):
             if limit is None or word is None:
                 continue
@@ -319,7 +319,7 @@ def _failure(outcome: Outcome, folder: Path) -> Failure:
     )
 
 
-def _reported(trials: list[Outcome]) -> list[Series]:
+def _read_reports(trials: list[Outcome]) -> list[Series]:
     """The numbers of the reports, one sample a trial; their units are the benchmark's own."""
     columns: dict[str, list[tuple[int, Reported]]] = {}
     for index, outcome in enumerate(trials):

@@ -30,7 +30,7 @@ from laptime.kit.text import closest, count
 from laptime.kit.units import percent, show
 from laptime.measure.checks.disturbed import MANY
 from laptime.measure.checks.precision import TOLERATED
-from laptime.measure.labels import OTHERS_TICKS, WAITED_SHARE, waited_for_others
+from laptime.measure.labels import OTHERS_TICKS, WAITED_SHARE, find_waiting
 from laptime.probes.others import busy_seconds, stolen_seconds
 from laptime.process.program import ending
 from laptime.records.check import Check
@@ -142,11 +142,11 @@ def _spread(metrics: list[Metric]) -> Spread:
         min_value=last.min_value,
         max_value=last.max_value,
     )
-    word = held(spread, last.min_value, last.max_value)
+    word = hold_to(spread, last.min_value, last.max_value)
     return structs.replace(spread, bound=word)
 
 
-def held(spread: Spread, least: float | None, most: float | None) -> Judgement | None:
+def hold_to(spread: Spread, least: float | None, most: float | None) -> Judgement | None:
     """Whether a number keeps its bounds; None without bounds.
 
     All of its interval has to keep them, or none of it; without an interval every value, as in PerfZero."""
@@ -158,7 +158,7 @@ def held(spread: Spread, least: float | None, most: float | None) -> Judgement |
         else [Quantity(value, exact=True) for value in spread.values]
     )
     return Judgement.of_all(
-        number.judged(limit, at_least=at_least)
+        number.judge(limit, at_least=at_least)
         for number in numbers
         for limit, at_least in ((least, True), (most, False))
         if limit is not None
@@ -211,7 +211,7 @@ def checks(trials: list[Outcome], *, virtual: bool) -> list[Check]:
     CPU time can be stolen."""
     if not any(each.measured or each.state in IMPOSSIBLE for each in trials):
         return []
-    found = [*_faults(trials), *_interval(trials), *_disturbed(trials, virtual), *_notes(trials[-1])]
+    found = [*_faults(trials), *_interval(trials), *_find_disturbed(trials, virtual), *_notes(trials[-1])]
     if all(each.state == "passed" for each in trials):
         found.append(Check(name="benchmark", outcome="ok", sentence=trials[-1].sentence))
     return sorted(found, key=lambda check: ("fail", "warn", "note", "ok").index(check.outcome))
@@ -258,7 +258,7 @@ def _interval(trials: list[Outcome]) -> Iterator[Check]:
     yield Check(name="precision", outcome="warn", sentence=sentence, next="--benchmark_num_trials=10")
 
 
-def _disturbed(trials: list[Outcome], virtual: bool) -> Iterator[Check]:
+def _find_disturbed(trials: list[Outcome], virtual: bool) -> Iterator[Check]:
     """Serious if most trials were hit, or one lost more than an interval may be wide."""
     measured = [disturbance(each.ended, virtual=virtual) for each in trials if each.measured]
     hit = [each for each in measured if each.label]
@@ -358,4 +358,4 @@ def _for_others(waited: float, seconds: float, others: float | None) -> bool:
     ):  # too little for its ticks to show whose it was
         return False
     around = None if others is None else np.array([others])
-    return bool(waited_for_others(np.array([waited]), np.array([seconds]), around)[0])
+    return bool(find_waiting(np.array([waited]), np.array([seconds]), around)[0])

@@ -18,7 +18,7 @@ from msgspec import structs
 from laptime.backends._shared import torch
 from laptime.backends.torch.setup import modules_in
 from laptime.edges.pytorch_benchmark import results as _results
-from laptime.edges.pytorch_benchmark.program import Program, moved_to
+from laptime.edges.pytorch_benchmark.program import Program, move_times
 from laptime.kit import __version__
 from laptime.kit.clock import utc_now
 from laptime.probes import machine
@@ -29,7 +29,7 @@ from laptime.records.plan import Setting
 from laptime.records.run import Run, Subject
 from laptime.records.series import Metric, Regime, Series
 from laptime.store.folder import new_id
-from laptime.verbs.bench.postprocess import completed, findings
+from laptime.verbs.bench.postprocess import complete, findings
 
 logger = logging.getLogger("torch-benchmark")  # its name is part of the interface: users configure it
 PARTS = {
@@ -149,15 +149,15 @@ class Procedure:
         timing: dict[int, dict[str, Any]] = {}
         with self._program(self.model, self._on_device) as program:
             told = program.loaded
-            self._environment = self._environment.extended(told.devices, told.libraries, told.knobs)
+            self._environment = self._environment.extend(told.devices, told.libraries, told.knobs)
             for batch in self.samples:
                 self._run_warm_up(batch, runs=max(1, self.runs // 10))
                 program.prepare(batch)
-                case = self._timed(program, batch, Regime.ISOLATED)
+                case = self._time(program, batch, Regime.ISOLATED)
                 main = Regime.ISOLATED
                 if self.device.type == "cuda":
                     main = Regime.DEVICE
-                    for series in self._timed(program, batch, main).series:
+                    for series in self._time(program, batch, main).series:
                         case = case.with_series(series)
                 facts = program.facts("outputs", batch)
                 from laptime.backends.torch import tensors
@@ -176,10 +176,10 @@ class Procedure:
                 }
         return timing
 
-    def _timed(self, program: Program, batch: int, regime: str) -> Case:
+    def _time(self, program: Program, batch: int, regime: str) -> Case:
         virtual = bool(self._environment.virtual)
-        case = program.timed(batch, regime=regime, runs=self.runs, virtual=virtual)
-        return moved_to(case, start=self._started)
+        case = program.time(batch, regime=regime, runs=self.runs, virtual=virtual)
+        return move_times(case, start=self._started)
 
     def _time_copies(self) -> dict[int, dict[str, Any]]:
         """cpu_to_gpu, gpu_to_cpu and total by batch size: programs of their own, timed like the call."""
@@ -194,7 +194,7 @@ class Procedure:
             with self._program(call, prepare) as program:
                 for batch in self.samples:
                     program.prepare(batch)
-                    latency = _latency(self._timed(program, batch, Regime.ISOLATED), Regime.ISOLATED)
+                    latency = _latency(self._time(program, batch, Regime.ISOLATED), Regime.ISOLATED)
                     timing[batch][name] = _results.timing(latency.samples[-self.runs :])
                     series = structs.replace(latency, metric=metric, regime=None)
                     self._cases[batch] = self._cases[batch].with_series(series)
@@ -233,7 +233,7 @@ class Procedure:
         case = self._cases[batch]
         for one in series:
             case = case.with_series(one)
-        self._cases[batch] = structs.replace(case, details=case.details.merged(details))
+        self._cases[batch] = structs.replace(case, details=case.details.merge(details))
 
     def _conclude(self, *, details: bool) -> dict[str, Any]:
         """Judge the cases, say the verdict, and hand out the evidence."""
@@ -242,8 +242,8 @@ class Procedure:
             "save": Setting(value=False, origin="argument"),
         }
         cases = [
-            structs.replace(case, checks=[self._advised(check) for check in case.checks])
-            for case in (completed(case, self._environment, plan) for case in self._cases.values())
+            structs.replace(case, checks=[self._advise(check) for check in case.checks])
+            for case in (complete(case, self._environment, plan) for case in self._cases.values())
         ]
         run = Run(
             id=new_id(),
@@ -269,7 +269,7 @@ class Procedure:
             self.say(text.render(run))
         return evidence
 
-    def _advised(self, check: Check) -> Check:
+    def _advise(self, check: Check) -> Check:
         """Checks know the command line; here the knob is `num_runs`."""
         is_ours = check.name in ("precision", "settled") and check.next
         return structs.replace(check, next=f"num_runs={4 * self.runs}") if is_ours else check

@@ -109,7 +109,7 @@ class Program:
         """Make the input and call once, before anything is timed."""
         self._ask(Prepare(batch=batch))
 
-    def timed(self, batch: int, *, regime: str, runs: int, virtual: bool) -> Case:
+    def time(self, batch: int, *, regime: str, runs: int, virtual: bool) -> Case:
         """`runs` calls after the level has settled, and those before it, labelled; series of one case.
 
         The calls to settle in are a tenth of the runs at first. When the level changed later than that, as
@@ -161,7 +161,7 @@ class Program:
         return next(message for message in messages if isinstance(message, kind))
 
 
-def moved_to(case: Case, *, start: float) -> Case:
+def move_times(case: Case, *, start: float) -> Case:
     """The case with times counted from the start of the run."""
     series = [structs.replace(s, at=[at - start for at in s.at]) if s.at else s for s in case.series]
     return structs.replace(case, series=series)
@@ -178,7 +178,7 @@ def first_item(sample: Any, batch_size: int) -> Any:
         return sample[:1]
     lengths = {int(leaf.shape[0]) for leaf in tensors.leaves(sample) if _has_length(leaf)}
     length = batch_size if batch_size in lengths else tensors.batch_of(sample)
-    return tensors.mapped(
+    return tensors.map_leaves(
         lambda leaf: leaf[:1] if _has_length(leaf) and leaf.shape[0] == length else leaf, sample
     )
 

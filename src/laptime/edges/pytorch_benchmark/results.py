@@ -141,15 +141,15 @@ def block(data: Mapping[str, Any]) -> str:
 
 def number(value: float) -> str:
     """A plain number in thousands: `5.29 M`."""
-    return _scaled(value, 1000, ("", " K", " M", " G", " T", " P"))
+    return _scale(value, 1000, ("", " K", " M", " G", " T", " P"))
 
 
 def size(value: float) -> str:
     """Bytes in powers of 1024, and named so: `15.61 GiB`."""
-    return _scaled(value, 1024, (" B", " KiB", " MiB", " GiB", " TiB", " PiB"))
+    return _scale(value, 1024, (" B", " KiB", " MiB", " GiB", " TiB", " PiB"))
 
 
-def _scaled(value: float, step: int, names: tuple[str, ...]) -> str:
+def _scale(value: float, step: int, names: tuple[str, ...]) -> str:
     for name in names[:-1]:
         if abs(value) < step:
             return f"{value:.2f}{name}"

@@ -52,7 +52,7 @@ class Lost(Exception):
     """The node has ended, or says nothing any more, before the end of the run."""
 
 
-def carried_out(
+def run_on(
     machine: Machine,
     verb: str,
     request: Struct,

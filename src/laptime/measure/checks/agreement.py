@@ -6,7 +6,7 @@ Lies when: the inputs exercise only part of the model."""
 
 from __future__ import annotations
 
-from laptime.analysis.agreement import Judgement, Word, judged, precision_of
+from laptime.analysis.agreement import Judgement, Word, judge, precision_of
 from laptime.measure.checks import Case, Check, Environment, Setting
 from laptime.records.check import Outcome
 
@@ -40,7 +40,7 @@ def check(case: Case, environment: Environment, plan: dict[str, Setting]) -> Che
         return None
     held = case.details.known_model.dtypes
     dtype = precision_of(str(case.axes.get("dtype", "float32")), held)
-    judgements: dict[str, Judgement] = {each.against: judged(each, dtype) for each in found}
+    judgements: dict[str, Judgement] = {each.against: judge(each, dtype) for each in found}
     worst = min((judgement.word for judgement in judgements.values()), key=list(_OUTCOMES).index)
     alike = {against: judgement for against, judgement in judgements.items() if judgement.word == worst}
     largest = max(alike.values(), key=lambda judgement: judgement.share)

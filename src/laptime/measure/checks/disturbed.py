@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from laptime.analysis.evidence import select, unexplained
+from laptime.analysis.evidence import find_unexplained, select
 from laptime.analysis.summary import headline, main_throughput
 from laptime.measure.checks import Case, Check, Environment, Setting
 from laptime.records.series import Regime
@@ -45,7 +45,7 @@ def check(case: Case, environment: Environment, plan: dict[str, Setting]) -> Che
     if regime == Regime.PACED:
         consequence = "those behind them in the queue waited, too"
         serious = worst.disturbed > QUEUE
-    elif worst.basis != "settled" and (more := unexplained(case, series_of[regime])) > UNEXPLAINED:
+    elif worst.basis != "settled" and (more := find_unexplained(case, series_of[regime])) > UNEXPLAINED:
         longer = f"{1 + more:.2g} times as long" if more > 1 else f"{more:.0%} longer"
         consequence = f"they are excluded, but were slow anyway: with them the mean is {longer}"
         serious = True

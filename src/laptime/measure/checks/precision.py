@@ -14,7 +14,7 @@ from laptime.records.series import Regime
 TOLERATED = 0.05  # Half-width up to which a number is not noisy although it missed the preset's precision
 
 
-def printed(case: Case) -> list[Stat]:
+def list_printed(case: Case) -> list[Stat]:
     """The statistics whose precision decides: the median of every latency regime, and the throughput."""
     stats = [
         stat
@@ -26,9 +26,9 @@ def printed(case: Case) -> list[Stat]:
     return stats if rate is None else [*stats, rate]
 
 
-def reached(case: Case) -> float:
+def find_widest(case: Case) -> float:
     """Half-width of the widest printed interval, as a share of its value; inf when one does not exist yet."""
-    shares = [stat.precision for stat in printed(case)]
+    shares = [stat.precision for stat in list_printed(case)]
     if not shares:
         return math.inf
     return max(math.inf if share is None else share for share in shares)
@@ -36,20 +36,20 @@ def reached(case: Case) -> float:
 
 def is_within(case: Case, precision: float) -> bool:
     """Whether more time would tell nothing: intervals are as narrow as this share, the level has settled."""
-    return reached(case) <= precision and not largest_late_step(case)
+    return find_widest(case) <= precision and not largest_late_step(case)
 
 
 def check(case: Case, environment: Environment, plan: dict[str, Setting]) -> Check | None:
     """Fail without any interval for want of samples; warn when an explicit wish was missed, or above 5 %."""
-    if not printed(case):
+    if not list_printed(case):
         return None
     setting = plan.get("precision", Setting(value=0.02))
-    half = reached(case)
+    half = find_widest(case)
     if half <= setting.value:
         sentence = f"every printed interval is within ±{half:.1%} (asked ±{setting.value:.1%})"
         return Check("precision", "ok", sentence)
     if math.isinf(half):
-        fewest = min(stat.n for stat in printed(case))
+        fewest = min(stat.n for stat in list_printed(case))
         if fewest < MIN_SAMPLES:
             sentence = f"too few samples for an interval ({fewest} of the {MIN_SAMPLES} that a median needs)"
             return Check("precision", "fail", sentence, _longer(plan))

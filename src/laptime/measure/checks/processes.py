@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from laptime.analysis.evidence import select
-from laptime.analysis.steady import timed_calls
+from laptime.analysis.steady import find_timed
 from laptime.kit.units import show
 from laptime.measure.checks import Case, Check, Environment, Setting
 from laptime.records.series import Regime
@@ -38,7 +38,7 @@ def check(case: Case, environment: Environment, plan: dict[str, Setting]) -> Che
     budget = plan.get("budget")
     is_set = budget is not None and budget.origin in ("flag", "argument") and not case.details.in_process
     is_brief = is_set and budget is not None and float(budget.value) < 10
-    for series in timed_calls(case):
+    for series in find_timed(case):
         evidence = select(series)
         process = np.asarray(series.process or [0] * len(series.samples))[evidence.positions]
         medians = [float(np.median(evidence.values[process == each])) for each in np.unique(process)]

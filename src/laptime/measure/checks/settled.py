@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from laptime.analysis.evidence import select
-from laptime.analysis.steady import late_step, levels, timed_calls
+from laptime.analysis.steady import find_timed, late_step, levels
 from laptime.kit.units import percent
 from laptime.measure.checks import Case, Check, Environment, Setting
 
@@ -12,7 +12,7 @@ _LONGER = "--budget 60s   or --preset strict: it needs more time"
 
 def check(case: Case, environment: Environment, plan: dict[str, Setting]) -> Check | None:
     """Warn when a process never reached a steady level; tell of a slow-down."""
-    series = timed_calls(case)
+    series = find_timed(case)
     if any(select(each).basis == "all" for each in series):
         return Check("settled", "warn", "the latency never settled", _LONGER)
     settled = [found for each in series for found in levels(each)]

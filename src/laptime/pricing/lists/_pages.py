@@ -30,7 +30,7 @@ def pages(url: str, open_url: Callable[[str], IO[bytes]], most: int) -> list[dic
     return items
 
 
-def priced(
+def price_all(
     known: Mapping[str, Machine],
     today: date,
     source: str,

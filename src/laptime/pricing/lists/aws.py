@@ -14,7 +14,7 @@ from contextlib import closing
 from datetime import date
 from typing import IO
 
-from laptime.pricing.lists._pages import priced
+from laptime.pricing.lists._pages import price_all
 from laptime.pricing.machine_table import Table
 from laptime.records.cost import FlexShape, Machine
 
@@ -60,7 +60,7 @@ def parse(lines: Iterable[str], rows: Iterable[Machine], today: date) -> list[Ma
             on_demand[shape] = price
         elif all(row.get(name) == value for name, value in _RESERVED.items()):
             reserved[shape] = price
-    return priced(by_shape, today, "AWS bulk price list", on_demand, reserved)
+    return price_all(by_shape, today, "AWS bulk price list", on_demand, reserved)
 
 
 def _rows(lines: Iterable[str]) -> Iterator[dict[str, str]]:

@@ -9,7 +9,7 @@ from datetime import date
 from typing import IO, Any
 from urllib.parse import quote
 
-from laptime.pricing.lists._pages import pages, priced
+from laptime.pricing.lists._pages import pages, price_all
 from laptime.pricing.machine_table import Table
 from laptime.records.cost import FlexShape, Machine
 
@@ -53,4 +53,4 @@ def parse(items: Iterable[Mapping[str, Any]], rows: Iterable[Machine], today: da
             continue
         prices = spot if "spot" in words else on_demand
         prices[shape] = max(price, prices.get(shape, 0.0))
-    return priced(by_shape, today, "Azure retail prices API", on_demand, reserved, spot)
+    return price_all(by_shape, today, "Azure retail prices API", on_demand, reserved, spot)

@@ -22,4 +22,4 @@ def document(run: Run) -> Document:
     verb = run.verb if run.verb in _BY_VERB else "bench"
     builder = import_module(f"{__name__}.{'tuning' if run.tuning else 'profile' if run.profile else verb}")
     made: Document = builder.document(run)
-    return verdicts.answered(made, run) if verdicts.is_asked(run) else made
+    return verdicts.answer(made, run) if verdicts.is_asked(run) else made

@@ -59,7 +59,7 @@ def _headline(described: Sequence[drawn.Described]) -> doc.Headline:
         return doc.Headline("unclear", "noisy", "the runs share no timed metric")
     words = [each.word for each, _, _ in described]
     if len(described) == 1:
-        return drawn.worded(described, [])
+        return drawn.sum_up(described, [])
     numbers = ", ".join(f"{words.count(word)} {word}" for word in dict.fromkeys(words))
     sentence = f"{numbers} of {count(len(words), 'comparison')}"
     tone: doc.Tone = "noisy" if "unclear" in words else "neutral"

@@ -10,7 +10,7 @@ from laptime.kit.text import count
 from laptime.kit.units import show
 from laptime.records.environment import DoctorReport, NoiseFloor, Rate
 from laptime.reports import document as doc
-from laptime.reports.fields import Field, listed
+from laptime.reports.fields import Field, tabulate
 
 USELESS = 0.25  # from here on the machine, not the tool, is what keeps differences from being seen
 _LEVELS = {"ok": "ok", "warn": "warning", "none": "--"}
@@ -76,7 +76,7 @@ def _rates(report: DoctorReport) -> list[doc.Block]:
         Field("peak", lambda rate: doc.number(rate.value, rate.unit), "number"),
         Field("on paper", _paper),
     ]
-    return [doc.Text(measured), listed("peaks", fields, report.rates)] if report.rates else []
+    return [doc.Text(measured), tabulate("peaks", fields, report.rates)] if report.rates else []
 
 
 def _paper(rate: Rate) -> str:

@@ -12,13 +12,13 @@ from laptime.records.case import Case
 from laptime.records.run import Run
 from laptime.records.series import Regime
 from laptime.reports import document as doc
-from laptime.reports.fields import Field, listed
+from laptime.reports.fields import Field, tabulate
 
 
 def document(run: Run) -> doc.Document:
     """Return which machine is slow, then all of them."""
     machines = _machines(run)
-    table = listed(
+    table = tabulate(
         "machines",
         [
             Field("machine", lambda name: name),

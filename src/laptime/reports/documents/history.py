@@ -17,7 +17,7 @@ from laptime.kit.units import estimate, show, show_interval
 from laptime.kit.units import scale as unit_of
 from laptime.records.comparison import History, Point
 from laptime.reports import document as doc
-from laptime.reports.fields import Field, listed
+from laptime.reports.fields import Field, tabulate
 from laptime.reports.page.plot import Axis, Border, Level, Plot, Spot, Style
 from laptime.reports.page.svg import Labels
 
@@ -82,7 +82,7 @@ def _overview(histories: Sequence[History]) -> doc.Table:
         Field("last", lambda history: _value(history, history.points[-1]), "number"),
         Field("changes", _changes),
     ]
-    return listed("overview", fields, histories)
+    return tabulate("overview", fields, histories)
 
 
 def _changes(history: History) -> str:
@@ -117,7 +117,7 @@ def _section(history: History, by: str, number: int) -> doc.Section:
         doc.Chart("", partial(chart, history, title)),
         doc.Notices([doc.Notice(s.word, f"{s.sentence} (p = {s.p:.2g})") for s in history.steps]),
         _groups(history, by, f"groups{number}"),
-        doc.Folded("Every run", [listed(f"runs{number}", fields, reversed(history.points))], detail="page"),
+        doc.Folded("Every run", [tabulate(f"runs{number}", fields, reversed(history.points))], detail="page"),
     ]
     return doc.Section(f"case{number}", history.case, blocks)
 
@@ -131,7 +131,7 @@ def _groups(history: History, by: str, id: str) -> doc.Table:
         Field("median", median, "number"),
         Field("runs", lambda row: len(row[1]), "count"),
     ]
-    return listed(id, fields, groups(history, by).items() if by != "run" else [])
+    return tabulate(id, fields, groups(history, by).items() if by != "run" else [])
 
 
 def _commit(point: Point) -> str:

@@ -28,7 +28,7 @@ def is_asked(run: Run) -> bool:
     return bool(run.verdicts) or run.verb == "suite"
 
 
-def answered(made: doc.Document, run: Run) -> doc.Document:
+def answer(made: doc.Document, run: Run) -> doc.Document:
     """A report that begins with the answer; whether to trust the numbers is the second line."""
     is_suite = run.verb == "suite"
     verdicts = sorted(run.verdicts, key=lambda verdict: WORST_FIRST.index(verdict.word))

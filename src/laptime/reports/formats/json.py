@@ -10,7 +10,7 @@ from msgspec import structs
 from laptime.records.run import Run
 from laptime.reports.document import Document
 from laptime.reports.documents import document
-from laptime.reports.json_parts import plain, written
+from laptime.reports.json_parts import plain, write
 from laptime.store.encoding import encode
 
 NAME = "json"
@@ -28,4 +28,4 @@ def render(run: Run, *, carry: bool = False) -> str:
 
 def render_document(document: Document) -> str:
     """Any document for machines."""
-    return written(plain(document.data())) + "\n"
+    return write(plain(document.data())) + "\n"

@@ -30,7 +30,7 @@ def render_document(document: doc.Document) -> str:
     """Any document."""
     verdict = document.verdict
     head = [f"**{_text(verdict.word)}**: {_text(verdict.sentence)}"]
-    head += [f"**next**: {_coded(command)}" for command in verdict.next]
+    head += [f"**next**: {_quote(command)}" for command in verdict.next]
     blocks = [
         f"### {_text(document.verb)} {_name(document.title)}",
         "  \n".join(head),
@@ -44,7 +44,7 @@ def render_document(document: doc.Document) -> str:
 def _section(section: doc.Section) -> str:
     body = _blocks(section.blocks)
     if section.folded or section.detail == "folded":
-        return _folded(section.title, body)
+        return _fold(section.title, body)
     return f"**{_text(section.title)}**\n\n{body}" if section.headed else body
 
 
@@ -73,18 +73,18 @@ def _block(block: doc.Block) -> str:
             several = len(block.tables) > 1
             return "\n\n".join(_table(table, titled=several) for table in block.tables)
         case doc.Notices():
-            rows = [(row, f" ({_coded(row.next)})" if row.next else "") for row in block.rows]
+            rows = [(row, f" ({_quote(row.next)})" if row.next else "") for row in block.rows]
             return "\n".join(f"- **{_text(row.level)}**: {_text(row.text)}{next}" for row, next in rows)
         case doc.Failure():
             why = f"; why: {_text(block.why)}" if block.why else ""
-            step = f"; next: {_coded(block.next)}" if block.next else ""
+            step = f"; next: {_quote(block.next)}" if block.next else ""
             return f"- **{block.status}** {_text(block.name)}: {_text(block.what)}{why}{step}"
         case doc.Code():
-            return _folded(block.title or block.language, _fenced(block.text, block.language))
+            return _fold(block.title or block.language, _fence(block.text, block.language))
         case doc.Group():
             return f"**{_text(block.title)}**\n\n{_blocks(block.blocks)}"
         case doc.Folded():
-            return _folded(block.title, _blocks(block.blocks))
+            return _fold(block.title, _blocks(block.blocks))
         case doc.Panels():
             return _blocks(block.blocks)
     return ""
@@ -151,14 +151,14 @@ def _finding(number: int, advice: doc.Advice) -> str:
     gain = f"**up to {_text(advice.gain)}{share}**: " if advice.gain else ""
     lines = [f"{number}. {gain}{_text(advice.sentence)}"]
     if advice.change:
-        place = f" at {_coded(advice.place)}" if advice.place else ""
+        place = f" at {_quote(advice.place)}" if advice.place else ""
         lines.append(f"   {_text(advice.change)}{place}")
     for step in advice.commands:
-        lines.append("   " + (_coded(step) if step.startswith("laptime ") else _text(step)))
+        lines.append("   " + (_quote(step) if step.startswith("laptime ") else _text(step)))
     return "  \n".join(lines)
 
 
-def _folded(summary: str, body: str) -> str:
+def _fold(summary: str, body: str) -> str:
     return f"<details><summary>{in_html(summary)}</summary>\n\n{body}\n\n</details>" if body else ""
 
 
@@ -172,7 +172,7 @@ def _name(text: str) -> str:
     return _SPECIAL.sub(r"\\\1", plain(text))
 
 
-def _coded(text: str) -> str:
+def _quote(text: str) -> str:
     """Code that holds any number of backticks."""
     text = plain(text)
     ticks = "`" * (1 + _backticks(text))
@@ -180,7 +180,7 @@ def _coded(text: str) -> str:
     return f"{ticks}{pad}{text}{pad}{ticks}"
 
 
-def _fenced(source: str, language: str) -> str:
+def _fence(source: str, language: str) -> str:
     """A block of code that no line of the code can end."""
     body = "\n".join([plain(line.expandtabs(4)) for line in source.split("\n")]).rstrip()
     fence = "`" * max(3, 1 + _backticks(body))

@@ -48,7 +48,7 @@ def render_document(
     ASCII."""
     is_brief = brief and document.brief
     lines = (_brief if is_brief else _whole)(document, max(width, NARROWEST))
-    text = layout.printed(lines, color=color)
+    text = layout.print_lines(lines, color=color)
     return text if unicode else layout.in_ascii(text)
 
 
@@ -81,14 +81,14 @@ def _topic(topic: str, texts: Sequence[str], width: int) -> list[Line]:
     """Texts under a topic that is written once."""
     topics = [topic, *[""] * len(texts)]
     lines = [
-        layout.titled(t, text, width, style=_style(topic)) for t, text in zip(topics, texts, strict=False)
+        layout.lay_out(t, text, width, style=_style(topic)) for t, text in zip(topics, texts, strict=False)
     ]
     return list(chain.from_iterable(lines))
 
 
 def _verdict(verdict: doc.Headline, width: int) -> list[Line]:
     if len(verdict.word) < layout.INDENT - 1:
-        return layout.titled(verdict.word, verdict.sentence, width, style=_style(verdict.tone))
+        return layout.lay_out(verdict.word, verdict.sentence, width, style=_style(verdict.tone))
     word = printable(verdict.word)
     sentence = _paragraph(f"{word}: {verdict.sentence}", width)
     sentence[0].stylize(_style(verdict.tone), 0, len(word))
@@ -96,11 +96,11 @@ def _verdict(verdict: doc.Headline, width: int) -> list[Line]:
 
 
 def _paragraph(text: str, width: int, *, style: str = "", indent: int = 0) -> list[Line]:
-    return [Line(line, style=style) for line in layout.wrapped("", printable(text), width, indent=indent)]
+    return [Line(line, style=style) for line in layout.wrap("", printable(text), width, indent=indent)]
 
 
 def _blocks(blocks: Sequence[doc.Block], width: int, lead: str) -> list[Line]:
-    blocks = _unfolded(blocks)
+    blocks = _unfold(blocks)
     topics = [topic for block in blocks if isinstance(block, doc.Facts) for topic, _ in block.rows]
     topics += [block.title for block in blocks if isinstance(block, doc.Bars)]
     topics += [f"{number} {each.severity}" for number, each in enumerate(_advice(blocks), 1)]
@@ -117,11 +117,11 @@ def _blocks(blocks: Sequence[doc.Block], width: int, lead: str) -> list[Line]:
     return lines
 
 
-def _unfolded(blocks: Sequence[doc.Block]) -> list[doc.Block]:
+def _unfold(blocks: Sequence[doc.Block]) -> list[doc.Block]:
     """Return blocks with the contents of folds in line with the rest, with one indent for all."""
     unfolded: list[doc.Block] = []
     for block in blocks:
-        unfolded += _unfolded(block.blocks) if isinstance(block, doc.Folded | doc.Panels) else [block]
+        unfolded += _unfold(block.blocks) if isinstance(block, doc.Folded | doc.Panels) else [block]
     return unfolded
 
 
@@ -138,7 +138,7 @@ def _block(block: doc.Block, width: int, lead: str, indent: int, number: int) ->
             for topic, text in block.rows:
                 shown = lead + ("" if topic == before else topic)
                 is_command = text.startswith("next: ")
-                lines += layout.titled(
+                lines += layout.lay_out(
                     shown, text, 0 if is_command else width, style=_style(topic), indent=indent
                 )
                 before = topic or before
@@ -169,8 +169,8 @@ def _style(level: str) -> str:
 
 
 def _notice(row: doc.Notice, width: int, lead: str, indent: int) -> list[Line]:
-    lines = layout.titled(lead + row.level, row.text, width, style=_style(row.level), indent=indent)
-    return lines + (layout.titled("", f"next: {row.next}", 0, indent=indent) if row.next else [])
+    lines = layout.lay_out(lead + row.level, row.text, width, style=_style(row.level), indent=indent)
+    return lines + (layout.lay_out("", f"next: {row.next}", 0, indent=indent) if row.next else [])
 
 
 def _bars(bars: doc.Bars, width: int, lead: str, indent: int) -> list[Line]:
@@ -180,7 +180,7 @@ def _bars(bars: doc.Bars, width: int, lead: str, indent: int) -> list[Line]:
     grid.add_column(no_wrap=True)
     for _ in range(2):
         grid.add_column(justify="right", no_wrap=True)
-    names = [layout.shortened(printable(bar.name), _LONGEST_BAR_NAME) for bar in bars.rows]
+    names = [layout.shorten(printable(bar.name), _LONGEST_BAR_NAME) for bar in bars.rows]
     if width >= _WIDE:  # bars of several blocks begin in one column
         names = [name + layout.fill(name, _BAR_NAMES) for name in names]
     shares = ["" if bar.share is None else percent(bar.share) for bar in bars.rows]
@@ -195,27 +195,27 @@ def _bars(bars: doc.Bars, width: int, lead: str, indent: int) -> list[Line]:
         note = printable(bar.note)
         row += [Line(note, style="dim")] if length > 3 and note and len(note) <= room else []
         grid.add_row(*row)
-    title = layout.titled(lead + bars.title, bars.note, width, indent=indent) if bars.title else []
-    return title + [Line(lead).append(line) for line in layout.drawn(grid)]
+    title = layout.lay_out(lead + bars.title, bars.note, width, indent=indent) if bars.title else []
+    return title + [Line(lead).append(line) for line in layout.draw(grid)]
 
 
 def _finding(advice: doc.Advice, number: int, width: int, lead: str, indent: int) -> list[Line]:
     share = f" ({advice.share})" if advice.share else ""
     gain = f"up to {advice.gain}{share}: " if advice.gain else ""
     topic = f"{lead}{number} {advice.severity}"
-    lines = layout.titled(topic, gain + advice.sentence, width, style=_style(advice.severity), indent=indent)
+    lines = layout.lay_out(topic, gain + advice.sentence, width, style=_style(advice.severity), indent=indent)
     if change := " · ".join(filter(None, (advice.change, advice.place))):
-        lines += layout.titled("", change, width, indent=indent)
+        lines += layout.lay_out("", change, width, indent=indent)
     return lines + [
-        line for each in advice.commands for line in layout.titled("", f"next: {each}", 0, indent=indent)
+        line for each in advice.commands for line in layout.lay_out("", f"next: {each}", 0, indent=indent)
     ]
 
 
 def _failure(failure: doc.Failure, width: int, indent: int) -> list[Line]:
-    lines = layout.titled(failure.status, failure.name, width, style=_style(failure.status), indent=indent)
+    lines = layout.lay_out(failure.status, failure.name, width, style=_style(failure.status), indent=indent)
     for lead, text in (("", failure.what), ("why: ", failure.why), ("next: ", failure.next)):
         if text:
-            lines += layout.titled("", lead + text, 0 if lead == "next: " else width, indent=indent)
+            lines += layout.lay_out("", lead + text, 0 if lead == "next: " else width, indent=indent)
     return lines
 
 

@@ -32,7 +32,7 @@ class Style(NamedTuple):
     name: str = ""
 
 
-def numbered(at: int, name: str = "") -> Style:
+def pick_style(at: int, name: str = "") -> Style:
     """The style of one series of several; the square in `c5` is left to what is not numbered."""
     return Style(_NUMBERED[at % len(_NUMBERED)], f"c{at % _COLOURS}", name)
 
@@ -78,7 +78,7 @@ class Panel(NamedTuple):
 class Mark(Protocol):
     """Anything that a chart can show."""
 
-    def drawn(self, on: Panel) -> Markup:
+    def draw(self, on: Panel) -> Markup:
         """It on the panel of a chart."""
         ...
 
@@ -92,7 +92,7 @@ class Line(NamedTuple):
     steps: bool = False
     area: bool = False
 
-    def drawn(self, on: Panel) -> Markup:
+    def draw(self, on: Panel) -> Markup:
         """A path; of the steps within one pixel only the first, lowest, highest and last."""
         if len(self.points) < 2:
             return Markup("")
@@ -128,7 +128,7 @@ class Spot(NamedTuple):
     ends: Interval = None
     label: str = ""
 
-    def drawn(self, on: Panel) -> Markup:
+    def draw(self, on: Panel) -> Markup:
         x, y = on.x(self.x), on.y(self.y)
         ends = [on.y(end) for end in self.ends or () if not math.isnan(end)]
         shape, colour, _ = self.style
@@ -148,7 +148,7 @@ class Column(NamedTuple):
     class_: str
     title: str
 
-    def drawn(self, on: Panel) -> Markup:
+    def draw(self, on: Panel) -> Markup:
         bottom, top, width = on.y(self.low), on.y(self.high), min(0.72 * (on.x(1.0) - on.x(0.0)), _WIDEST)
         place = {"x": on.x(self.x) - width / 2, "y": top, "width": width, "height": bottom - top}
         return el("rect", el("title", plain(self.title)), class_=self.class_, **place)
@@ -162,7 +162,7 @@ class Level(NamedTuple):
     across: Interval = None
     ends: Interval = None
 
-    def drawn(self, on: Panel) -> Markup:
+    def draw(self, on: Panel) -> Markup:
         across = self.across
         left, right = (on.x(across[0]), on.x(across[1])) if across else (on.frame.left, on.frame.right)
         line = el("line", x1=left, x2=right, y1=on.y(self.y), y2=on.y(self.y), class_=self.class_)
@@ -179,7 +179,7 @@ class Border(NamedTuple):
     x: float
     name: str = ""
 
-    def drawn(self, on: Panel) -> Markup:
+    def draw(self, on: Panel) -> Markup:
         x, place = on.x(self.x), on.frame
         line = el("line", x1=x, x2=x, y1=place.top, y2=place.bottom, class_="boundary")
         name, y = plain(self.name), place.top - 6
@@ -195,7 +195,7 @@ class Note(NamedTuple):
     class_: str = "tick"
     by: Point = (0.0, 0.0)
 
-    def drawn(self, on: Panel) -> Markup:
+    def draw(self, on: Panel) -> Markup:
         x, y = on.x(self.x) + self.by[0], on.y(self.y) + self.by[1]
         return el("text", plain(self.text), x=x, y=y, class_=self.class_)
 
@@ -221,12 +221,12 @@ class Plot(NamedTuple):
         """The grid, the marks, and what is written at the bottom."""
         spots = [mark for mark in self.marks if isinstance(mark, Spot)]
         yield on.frame.left_axis(on.y, self.y.labels(on.y, on.frame.up), self.y.text)
-        yield from (mark.drawn(on) for mark in self.marks if not isinstance(mark, Spot))
-        yield from (spot.drawn(on) for spot in reversed(spots))
+        yield from (mark.draw(on) for mark in self.marks if not isinstance(mark, Spot))
+        yield from (spot.draw(on) for spot in reversed(spots))
         yield from _labels(spots, on)
         yield on.frame.bottom_axis(on.x, self.x.labels(on.x, on.frame.across), self.x.text)
 
-    def drawn(self, width: float) -> Markup:
+    def draw(self, width: float) -> Markup:
         return drawing(width, self.height, *self.parts(self.panel(width)), label=plain(self.label))
 
     def keys(self) -> Markup:

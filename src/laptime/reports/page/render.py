@@ -117,10 +117,10 @@ def render(document: doc.Document) -> str:
         links_of=lambda advice: _links(advice, anchors),
         lines=_lines,
         series=lambda chart: list(points).index(id(chart)) if id(chart) in points else None,
-        points=inlined({"series": [*points.values()]}) if points else "",
-        report=lambda: inlined(document.data()),
+        points=inline({"series": [*points.values()]}) if points else "",
+        report=lambda: inline(document.data()),
         share=share,
-        packed=packed,
+        pack=pack,
     )
     return whole.lstrip()  # the macros before it leave empty lines
 
@@ -165,11 +165,9 @@ def template(source: str) -> Template:
     """A template that escapes all it is given and fails at a name that it was not given.
 
     To compile one takes ten times as long as to fill it in: who writes many pages compiles it once."""
-    environment = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    environment.filters.update(plain=words.plain, count=count, capital=capital, px=px)
-    return environment.from_string(source)
+    jinja = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    jinja.filters.update(plain=words.plain, count=count, capital=capital, px=px)
+    return jinja.from_string(source)
 
 
 def capital(text: str) -> str:
@@ -190,7 +188,7 @@ def _hash(text: str) -> str:
     return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
-def inlined(data: Any) -> Markup:
+def inline(data: Any) -> Markup:
     """JSON that cannot end its script element, without folders of this machine."""
     text = json.dumps(_without_paths(data), separators=(",", ":"), allow_nan=False)
     for character in "<>&":
@@ -208,7 +206,7 @@ def _without_paths(data: Any) -> Any:
     return None if isinstance(data, float) and not math.isfinite(data) else data  # JSON has no NaN
 
 
-def packed(data: Any) -> str:
+def pack(data: Any) -> str:
     """Deflated JSON in base64: 12,000 ranges in about 150 KB; nothing in it can be markup."""
     text = json.dumps(data, separators=(",", ":"))
     return base64.b64encode(zlib.compress(text.encode(), 6)).decode()

@@ -104,12 +104,12 @@ class Writer:
         self._sent += tokens
         choice: dict[str, Any] = {"index": 0, "finish_reason": finish}
         if self._request.chat:
-            choice["delta"] = self._said(text, reasons)
+            choice["delta"] = self._say(text, reasons)
         else:
             choice["text"] = text
         return self._event([choice])
 
-    def _said(self, text: str, reasons: bool) -> dict[str, Any]:
+    def _say(self, text: str, reasons: bool) -> dict[str, Any]:
         if reasons:
             return {self._answer.reasoning_field: text}
         if self._answer.channel == "tool_calls":

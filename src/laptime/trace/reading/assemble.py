@@ -50,9 +50,9 @@ _OUTER = {HostKind.PYTHON: 0, HostKind.ANNOTATION: 1, HostKind.OPERATOR: 2, Host
 
 def trace(parts: list[Part], metadata: dict[str, Any], *, name: str, broken: str = "") -> Trace:
     """One trace from its parts in file order."""
-    texts, text_maps = _merged([part.texts for part in parts])
-    keys, thread_maps = _merged([part.threads for part in parts])
-    groups, collective_maps = _merged([part.collectives for part in parts])
+    texts, text_maps = _merge([part.texts for part in parts])
+    keys, thread_maps = _merge([part.threads for part in parts])
+    groups, collective_maps = _merge([part.collectives for part in parts])
     maps = {"collective": collective_maps, "thread": thread_maps, **dict.fromkeys(TEXTS, text_maps)}
 
     def table(title: str, kind: type[Any]) -> Any:
@@ -114,7 +114,7 @@ def _with_length(device: DeviceWork) -> tuple[DeviceWork, int]:
     return DeviceWork(**columns), int(empty.sum())
 
 
-def _merged(lists: list[list[Any]]) -> tuple[list[Any], list[Any]]:
+def _merge(lists: list[list[Any]]) -> tuple[list[Any], list[Any]]:
     """All distinct values in order of appearance, and for each list the new indices of its values."""
     indices: dict[Any, int] = {}
     maps = []

@@ -198,7 +198,7 @@ def _alone(text: bytes, *, exact: bool) -> Event | None:
         (event,) = strictly(text, exact=exact)
     except (Refused, ValueError):
         try:
-            return _coerced(json.loads(text, strict=False), exact=exact)
+            return _coerce(json.loads(text, strict=False), exact=exact)
         except (ValueError, RecursionError):
             return None
     return event
@@ -245,7 +245,7 @@ def _pieces(chunk: bytes) -> Iterator[bytes]:
 _STRING = re.compile(rb'"(?:[^"\\]|\\.)*"')
 
 
-def _coerced(value: Any, *, exact: bool) -> Event | None:
+def _coerce(value: Any, *, exact: bool) -> Event | None:
     """An event from plain data, field by field; a field of the wrong type counts as missing."""
     if not isinstance(value, dict) or not isinstance(value.get("ph"), str):
         return None
@@ -254,7 +254,7 @@ def _coerced(value: Any, *, exact: bool) -> Event | None:
     for name in kind.__struct_fields__:
         if name == "args":
             if isinstance(value.get(name), dict):
-                event.args = _filled(type(event.args), value[name])
+                event.args = _fill(type(event.args), value[name])
         elif name in ("ts", "dur"):
             with suppress(ValueError, ArithmeticError):
                 time = (Decimal if exact else float)(str(value.get(name)))
@@ -268,7 +268,7 @@ def _coerced(value: Any, *, exact: bool) -> Event | None:
     return event if "ts" in value or kind in (Meta, *_OTHERS) else None
 
 
-def _filled(kind: type[Struct], fields: dict[str, Any]) -> Any:
+def _fill(kind: type[Struct], fields: dict[str, Any]) -> Any:
     """Arguments from plain data."""
     args = kind()
     for written, name, type_ in _fields(kind):

@@ -104,7 +104,7 @@ class Gather:
         self._codes = _Cached(group)
         self._texts, self._keys = texts, keys
         # Texts by how they are written in the file; threads as they were decoded: 7 and "7" are one.
-        self._raws = _Cached(lambda raw: texts[_unwrapped(raw)], {b'""': -1})
+        self._raws = _Cached(lambda raw: texts[_unwrap(raw)], {b'""': -1})
         self._threads = _Cached(lambda place: keys[str(place[0]), str(place[1])])
         self._collectives = _Numbered()
         self._columns: dict[str, list[np.ndarray[Any, Any]]] = {}
@@ -205,9 +205,7 @@ class Gather:
             "occupancy": np.array(list(map(attrgetter("occupancy"), args)), np.float64),
             "grid": self._raw(args, "grid"),
             "block": self._raw(args, "block"),
-            "bytes": _filled(
-                _ints(args, "bytes"), events, lambda event: _small(event.args.size, _LARGEST, -1)
-            ),
+            "bytes": _fill(_ints(args, "bytes"), events, lambda event: _small(event.args.size, _LARGEST, -1)),
             "collective": indices,
         }
         self._append("device", columns, keep)
@@ -222,8 +220,8 @@ class Gather:
             "start": start,
             "end": end,
             "name": self._names(events),
-            "device": _filled(_ints(args, "device"), events, lambda event: _small(event.pid, 1 << 16, 0)),
-            "stream": _filled(_ints(args, "stream"), events, _stream_of),
+            "device": _fill(_ints(args, "device"), events, lambda event: _small(event.pid, 1 << 16, 0)),
+            "stream": _fill(_ints(args, "stream"), events, _stream_of),
         }
         return columns, keep
 
@@ -318,7 +316,7 @@ def _collective_of(args: Args) -> tuple[str, int, int, str, str, int, int]:
     return name, elements_in, elements_out, dtype, group, size, sequence
 
 
-def _unwrapped(data: bytes) -> str:
+def _unwrap(data: bytes) -> str:
     """A string without its quotes, anything else on one line."""
     try:
         if data.startswith(b'"'):
@@ -341,7 +339,7 @@ def _only(mask: Mask, args: list[Args], column: Callable[[list[Args]], Ints]) ->
     return values
 
 
-def _filled(values: Ints, events: Events, other: Callable[[Event], int]) -> Ints:
+def _fill(values: Ints, events: Events, other: Callable[[Event], int]) -> Ints:
     """The column, its missing values taken from other fields of the event."""
     for row in np.flatnonzero(values < 0).tolist():
         values[row] = other(events[row])

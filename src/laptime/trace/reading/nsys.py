@@ -14,7 +14,7 @@ import numpy as np
 from laptime.trace.columns import NONE, DeviceKind, HostKind, Ints
 from laptime.trace.reading import sqlite
 from laptime.trace.reading.assemble import Rows
-from laptime.trace.reading.sqlite import Tables, mapped, triples
+from laptime.trace.reading.sqlite import Tables, locate, triples
 
 KERNELS = "CUPTI_ACTIVITY_KIND_KERNEL"
 CALLS = "CUPTI_ACTIVITY_KIND_RUNTIME"
@@ -96,8 +96,8 @@ def _calls(tables: Tables, rows: Rows, texts: dict[int, str], *, shared: bool) -
         "host",
         start=calls["start"],
         end=calls["end"],
-        name=mapped(calls["nameId"], {number: rows.text(name) for number, name in known.items()}),
-        kind=mapped(calls["nameId"], kinds),
+        name=locate(calls["nameId"], {number: rows.text(name) for number, name in known.items()}),
+        kind=locate(calls["nameId"], kinds),
         thread=_threads(rows, calls["globalTid"]),
         correlation=_correlation(calls["correlationId"], calls["globalTid"] if shared else np.full(1, NONE)),
     )
@@ -113,11 +113,11 @@ def _kernels(tables: Tables, rows: Rows, texts: dict[int, str], sms: dict[int, i
     shared = np.maximum(kernels["staticSharedMemory"], 0) + np.maximum(kernels["dynamicSharedMemory"], 0)
     launched = kernels["gridX"] > 0
     blocks = np.where(launched, np.prod([np.maximum(kernels[axis], 1) for axis in _GRID], axis=0), 0)
-    multiprocessors = np.maximum(mapped(kernels["deviceId"], sms), 0)
+    multiprocessors = np.maximum(locate(kernels["deviceId"], sms), 0)
     rows.add(
         "device",
         **_on_device(kernels, DeviceKind.KERNEL),
-        name=mapped(name, {number: rows.text(texts.get(number, "")) for number in np.unique(name).tolist()}),
+        name=locate(name, {number: rows.text(texts.get(number, "")) for number in np.unique(name).tolist()}),
         grid=np.where(launched, rows.texts(triples(kernels, _GRID)), NONE),
         block=np.where(launched, rows.texts(triples(kernels, _BLOCK)), NONE),
         registers=kernels["registersPerThread"],
@@ -151,7 +151,7 @@ def _correlation(numbers: Ints, owners: Ints) -> Ints:
 
 
 def _threads(rows: Rows, numbers: Ints) -> Ints:
-    return mapped(numbers, {each: rows.thread(*_split(each)) for each in np.unique(numbers).tolist()})
+    return locate(numbers, {each: rows.thread(*_split(each)) for each in np.unique(numbers).tolist()})
 
 
 def _split(thread: int) -> tuple[int, int]:

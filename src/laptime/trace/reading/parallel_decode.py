@@ -44,7 +44,7 @@ def read(path: Path, size: int, processes: int, *, exact: bool) -> list[Part] | 
             workers.append(worker)
         parts = [stretch(path, 0, cuts[1], exact=exact)]
         try:
-            parts += [_received(worker) for worker in workers]
+            parts += [_receive(worker) for worker in workers]
         except (Gone, Silent):
             return None
     # A cut inside the text of an event leaves two halves that no way can read: read it again in one go.
@@ -52,7 +52,7 @@ def read(path: Path, size: int, processes: int, *, exact: bool) -> list[Part] | 
     return parts if clean else None
 
 
-def _received(worker: Peer) -> Part:
+def _receive(worker: Peer) -> Part:
     """A part, its columns one by one: neither process holds them twice."""
     if (answer := worker.receive(LONGEST)) == _IMPRECISE:
         raise Imprecise
@@ -68,10 +68,10 @@ def stretch(path: Path, begin: int, end: int, *, exact: bool) -> Part:
         file.seek(begin)
         last = end == path.stat().st_size
         cut = Cut(_Bounded(file, end - begin).read, exact=exact, inside=begin > 0, open_end=not last)
-        return gathered(cut)
+        return gather_all(cut)
 
 
-def gathered(cut: Cut) -> Part:
+def gather_all(cut: Cut) -> Part:
     """All of one stream. Raises Imprecise: as Gather.add."""
     collector = Gather()
     for events in cut.events():

@@ -35,7 +35,7 @@ from laptime.trace.reading import (
 )
 from laptime.trace.reading.decode import FAULTS
 from laptime.trace.reading.gather import Imprecise, Part
-from laptime.trace.reading.parallel_decode import gathered
+from laptime.trace.reading.parallel_decode import gather_all
 from laptime.trace.reading.stream import Cut, no_trace
 from laptime.trace.reading.xplane import reading as xplane
 
@@ -67,7 +67,7 @@ def read(path: Path, *, processes: int | None = None) -> Trace:
         raise stream.unreadable(path, error, "name a .json or .json.gz file, or a folder of them") from error
     with _named(path), _no_collection():
         if opener:
-            parts, broken = _exactly(lambda exact: _unpacked(path, opener, exact=exact))
+            parts, broken = _exactly(lambda exact: _unpack(path, opener, exact=exact))
             return _trace(parts, path.name, broken)
         processes = processes or min(4, len(os.sched_getaffinity(0)))
         if size >= LARGE and processes > 1:
@@ -135,7 +135,7 @@ def parse(data: bytes, *, name: str = "trace.json") -> Trace:
 def _stream(file: io.BufferedIOBase | io.BufferedReader | io.BytesIO, name: str) -> Trace:
     def whole(exact: bool) -> list[Part]:
         file.seek(0)
-        return [gathered(Cut(file.read, exact=exact))]
+        return [gather_all(Cut(file.read, exact=exact))]
 
     return _trace(_exactly(whole), name)
 
@@ -168,10 +168,10 @@ _ANYBODYS = {"traceEvents", "displayTimeUnit", "otherData", "metadata"}
 """Keys of Chrome traces of any tool: PyTorch's have others, too, also without any work in them."""
 
 
-def _unpacked(path: Path, opener: stream.Opener, *, exact: bool) -> tuple[list[Part], str]:
+def _unpack(path: Path, opener: stream.Opener, *, exact: bool) -> tuple[list[Part], str]:
     ahead = stream.Ahead(path, opener)
     try:
-        return [gathered(Cut(ahead.read, exact=exact))], ahead.broken
+        return [gather_all(Cut(ahead.read, exact=exact))], ahead.broken
     except UsageError as error:
         if ahead.broken:
             raise UsageError(

@@ -17,7 +17,7 @@ import numpy as np
 from laptime.trace.columns import NONE, DeviceKind, HostKind, Ints
 from laptime.trace.reading import sqlite
 from laptime.trace.reading.assemble import Rows
-from laptime.trace.reading.sqlite import Tables, mapped, triples
+from laptime.trace.reading.sqlite import Tables, locate, triples
 
 _DISPATCH, _REGION, _COPY = "rocpd_kernel_dispatch", "rocpd_region", "rocpd_memory_copy"
 _GRID = ("grid_size_x", "grid_size_y", "grid_size_z")
@@ -82,7 +82,7 @@ class _Recording:
         regions = self._whole(_REGION, "start", "end", "tid", "name_id", "event_id")
         if not len(regions["start"]):
             return
-        marked = mapped(
+        marked = locate(
             regions["event_id"],
             {event: 1 for event, category in self._categories.items() if category.startswith("MARKER")},
         )
@@ -97,14 +97,14 @@ class _Recording:
                 "host",
                 start=calls["start"],
                 end=calls["end"],
-                thread=mapped(calls["tid"], self._threads),
-                correlation=mapped(calls["event_id"], self._stacks),
-                kind=mapped(calls["name_id"], kinds),
-                name=mapped(calls["name_id"], {each: self._rows.text(text) for each, text in names.items()}),
+                thread=locate(calls["tid"], self._threads),
+                correlation=locate(calls["event_id"], self._stacks),
+                kind=locate(calls["name_id"], kinds),
+                name=locate(calls["name_id"], {each: self._rows.text(text) for each, text in names.items()}),
             )
         own = (column[marked == 1].tolist() for column in regions.values())
         ranges = [sqlite.Mark(a, b, t, self._texts.get(n, "")) for a, b, t, n, _ in zip(*own, strict=True)]
-        sqlite.add(self._rows, ranges, lambda found: mapped(found, self._threads))
+        sqlite.add(self._rows, ranges, lambda found: locate(found, self._threads))
 
     def _kernels(self) -> None:
         wanted = ("start", "end", "agent_id", "kernel_id", "queue_id", "stream_id", "event_id",
@@ -122,8 +122,8 @@ class _Recording:
         self._rows.add(
             "device",
             **self._on_device(kernels, DeviceKind.KERNEL, kernels["agent_id"]),
-            name=mapped(kernels["kernel_id"], names),
-            registers=mapped(kernels["kernel_id"], registers),
+            name=locate(kernels["kernel_id"], names),
+            registers=locate(kernels["kernel_id"], registers),
             shared_memory=kernels["group_segment_size"],
             grid=self._rows.texts(triples(blocks, _GRID)),
             block=self._rows.texts(triples(kernels, _BLOCK)),
@@ -139,7 +139,7 @@ class _Recording:
         ends = zip(source.tolist(), target.tolist(), copies["name_id"].tolist(), strict=True)
         self._rows.add(
             "device",
-            **self._on_device(copies, DeviceKind.MEMCPY, np.where(mapped(target, gpus) == 1, target, source)),
+            **self._on_device(copies, DeviceKind.MEMCPY, np.where(locate(target, gpus) == 1, target, source)),
             name=self._rows.texts(f"Memcpy {self._way(*each)}" for each in ends),
             bytes=copies["size"],
         )
@@ -156,7 +156,7 @@ class _Recording:
             "start": columns["start"],
             "end": columns["end"],
             "kind": int(kind),
-            "device": mapped(agents, self._numbers),
+            "device": locate(agents, self._numbers),
             "stream": np.where(stream >= 0, stream, np.maximum(columns["queue_id"], 0)),
-            "correlation": mapped(columns["event_id"], self._stacks) if self._stacks else NONE,
+            "correlation": locate(columns["event_id"], self._stacks) if self._stacks else NONE,
         }

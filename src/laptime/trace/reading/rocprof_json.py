@@ -103,7 +103,7 @@ def read(path: Path) -> Trace:
     work = [each for each in timed if each.pid in on_device]
     arrows = _Arrows(events, calls)
     if work:
-        named = [_named(event, labels[event.pid]) for event in work]
+        named = [_classify(event, labels[event.pid]) for event in work]
         gpus = [_GPU.match(labels[event.pid]) for event in work]
         devices = [int(gpu[1]) if gpu else max(e.args.device, 0) for gpu, e in zip(gpus, work, strict=True)]
         rows.add(
@@ -147,7 +147,7 @@ class _Arrows:
         return arrivals.pop(0) if arrivals else NONE
 
 
-def _named(event: _Event, label: str) -> tuple[DeviceKind, str]:
+def _classify(event: _Event, label: str) -> tuple[DeviceKind, str]:
     """Return its kind, and its name as Kineto has it."""
     if label != _COPIES:
         return DeviceKind.KERNEL, event.name

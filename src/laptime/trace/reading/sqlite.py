@@ -31,15 +31,15 @@ class Tables:
 
     def columns(self, table: str) -> set[str]:
         """Names of the columns; none of a table that is not there."""
-        return {row[1] for row in self._connection.execute(f"PRAGMA table_info({quoted(table)})")}
+        return {row[1] for row in self._connection.execute(f"PRAGMA table_info({quote(table)})")}
 
     def rows(self, table: str, wanted: Sequence[str]) -> list[tuple[Any, ...]]:
         """These columns of every row; None for a column that the table lacks, no row of a missing table."""
         known = self.columns(table)
         if not known:
             return []
-        chosen = ", ".join(quoted(name) if name in known else "NULL" for name in wanted)
-        query = f"SELECT {chosen} FROM {quoted(table)}"  # noqa: S608 (every name is quoted)
+        chosen = ", ".join(quote(name) if name in known else "NULL" for name in wanted)
+        query = f"SELECT {chosen} FROM {quote(table)}"  # noqa: S608 (every name is quoted)
         return self._connection.execute(query).fetchall()
 
     def whole(self, table: str, wanted: Sequence[str]) -> dict[str, Ints]:
@@ -66,12 +66,12 @@ def opened(path: Path) -> Iterator[Tables]:
         connection.close()
 
 
-def quoted(name: str) -> str:
+def quote(name: str) -> str:
     """A name of the file's own, fit for a query."""
     return '"' + name.replace('"', '""') + '"'
 
 
-def mapped(values: Ints, numbers: Mapping[int, int]) -> Ints:
+def locate(values: Ints, numbers: Mapping[int, int]) -> Ints:
     """Each value's number; NONE of one that has none."""
     distinct, at = np.unique(values, return_inverse=True)
     return np.array([numbers.get(value, NONE) for value in distinct.tolist()], np.int64)[at].reshape(-1)

@@ -89,7 +89,7 @@ def _of_host(view: View, parts: list[Part]) -> Iterator[_Piece]:
     # Per host row what it does, an index into _HOST; what lies in a wait or a collective is part of it.
     outer = np.full(len(view.trace.host), NONE, np.int32)
     outer[host_time.waiting(view)] = _HOST.index("synchronisation")
-    outer[phases.named(view, names.is_host_collective)] = _HOST.index("communication")
+    outer[phases.find_rows(view, names.is_host_collective)] = _HOST.index("communication")
     around = intervals.inherit(view.links.calls, outer)
     own = np.where(phases.operators(view), 1, 0)
     own[view.trace.host.is_call] = _HOST.index("launch")
@@ -100,7 +100,7 @@ def _of_host(view: View, parts: list[Part]) -> Iterator[_Piece]:
             np.array([part.start for part in mine]), np.array([part.end for part in mine])
         )
         data = intervals.intersect(spent, phases.cover(view, phases.loading(view), thread))
-        rest, silent = intervals.subtract(spent, data), host_time.unexplained(view)
+        rest, silent = intervals.subtract(spent, data), host_time.find_unexplained(view)
         told: dict[Link, Ranges] = {
             "data": data,
             "unrecorded": intervals.intersect(rest, silent),

@@ -76,15 +76,15 @@ def _cover(view: View, take: Mask) -> Ranges:
     return intervals.join(EMPTY, *(phases.cover(view, take, thread) for thread in _threads(view)))
 
 
-def _named_calls(view: View, family: names.Family) -> Index:
+def _find_calls(view: View, family: names.Family) -> Index:
     return np.flatnonzero(host_time.calls(view, family)).astype(np.int32)
 
 
 def _capture(view: View) -> Ranges:
     """Return ranges from the begin of each capture to its end, and instantiating the captured graphs."""
     host = view.trace.host
-    begins, ends = _named_calls(view, _is_capture_begin), _named_calls(view, _is_capture_end)
-    made = _named_calls(view, _is_instantiation)
+    begins, ends = _find_calls(view, _is_capture_begin), _find_calls(view, _is_capture_end)
+    made = _find_calls(view, _is_instantiation)
     start = np.sort(host.start[begins])
     at = np.searchsorted(np.sort(host.end[ends]), start)
     closed = at < len(ends)
@@ -97,8 +97,8 @@ def _initialisation(view: View) -> Ranges:
 
     A launch is one if it takes `MANY` times what launches take: the first of a kernel loads its module."""
     host = view.trace.host
-    rows = _named_calls(view, _makes_context)
-    launched = _named_calls(view, names.is_launch)
+    rows = _find_calls(view, _makes_context)
+    launched = _find_calls(view, names.is_launch)
     length = host.end[launched] - host.start[launched]
     length -= intervals.within(host_time.profiling(view), host.start[launched], host.end[launched])
     if len(launched):
@@ -114,8 +114,8 @@ def _initialisation(view: View) -> Ranges:
 
 def _autotuning(view: View) -> Ranges:
     """Ranges that try kernels, and convolutions that waited for the device inside."""
-    host, tries = view.trace.host, phases.named(view, names.is_autotuning) & ~view.trace.host.is_call
-    waiting = np.intersect1d(host_time.waiting(view), _named_calls(view, _synchronises))
+    host, tries = view.trace.host, phases.find_rows(view, names.is_autotuning) & ~view.trace.host.is_call
+    waiting = np.intersect1d(host_time.waiting(view), _find_calls(view, _synchronises))
     around = view.links.operator_of[waiting]
     tried = names.rows(view.trace.texts, of_host(host.name, around), _is_convolution)
     trying = intervals.distinct(around[tried])
@@ -126,7 +126,7 @@ def _ranges_of(family: names.Family) -> Callable[[View], Ranges]:
     """Ranges of this family on the threads that matter, without waiting for a DataLoader."""
 
     def find(view: View) -> Ranges:
-        ranges = _cover(view, phases.named(view, family) & ~view.trace.host.is_call)
+        ranges = _cover(view, phases.find_rows(view, family) & ~view.trace.host.is_call)
         return intervals.subtract(ranges, _cover(view, phases.loading(view))) if len(ranges.start) else EMPTY
 
     return find
@@ -144,13 +144,13 @@ def _stretches(view: View) -> Ranges:
     begin, stop = np.append(low, end), np.append(start, high)
     usual = int(np.median(stop - begin)) if len(launched) > MANY else 0
     far = stop - begin >= max(FAR, MANY * usual if usual < FAR else 0)
-    other = phases.loading(view) | phases.named(view, names.is_host_collective) | view.trace.host.is_call
+    other = phases.loading(view) | phases.find_rows(view, names.is_host_collective) | view.trace.host.is_call
     operator = phases.operators(view)
     other |= operator
     # Operators without an operator inside that take long by themselves compute on the host.
     long = np.flatnonzero(operator & (host.end - host.start >= FAR))
     other[long[~np.isin(long, view.links.operator_around(np.flatnonzero(operator)))]] = False
-    shown = intervals.subtract(Ranges(begin[far], stop[far]), host_time.unexplained(view))
+    shown = intervals.subtract(Ranges(begin[far], stop[far]), host_time.find_unexplained(view))
     return _long(intervals.subtract(shown, _cover(view, other)))
 
 
@@ -183,10 +183,10 @@ def _row(view: View, kind: HostWorkKind, ranges: Ranges, idle: Ranges) -> HostWo
     threads = _threads(view)
     homes = [int(stacks.frames_of(view).home[thread]) for thread in threads]
     long = host.end - host.start >= COVERS * LONG
-    keep = long & np.isin(host.thread, [*threads, *homes]) & ~phases.named(view, names.is_step)
+    keep = long & np.isin(host.thread, [*threads, *homes]) & ~phases.find_rows(view, names.is_step)
     keep &= host.is_call if kind in ("initialisation", "capture") else ~host.is_call
     if kind in _FAMILIES:
-        keep &= phases.named(view, _FAMILIES[kind])
+        keep &= phases.find_rows(view, _FAMILIES[kind])
     candidates = np.flatnonzero(keep).astype(np.int32)
     doing, row = Counter[str](), NONE
     longest = np.argsort(-length, kind="stable")[:NAMED]

@@ -121,7 +121,7 @@ class _Host:
         self.loop = phases.loop_thread(view)
         launch = view.links.launch[view.links.launch >= 0]
         self.launching: list[int] = intervals.distinct(view.trace.host.thread[launch]).tolist()
-        self.collective = np.flatnonzero(phases.named(view, names.is_host_collective)).astype(np.int32)
+        self.collective = np.flatnonzero(phases.find_rows(view, names.is_host_collective)).astype(np.int32)
         self.waiting = host_time.waiting(view)
         on_loop = np.isin(view.trace.host.thread[self.waiting], [self.loop, *self.launching])
         self.delays = self.waiting[on_loop]
@@ -243,7 +243,7 @@ def _rests(ledger: _Ledger, host: _Host, rests: dict[int, Ranges], spent: list[R
     start, end = (np.concatenate([part[side] for part in parts]) for side in (0, 1))
     order = np.argsort(start, kind="stable")
     start, end, thread = start[order], end[order], thread[order]
-    lost, source = _lost_lead(host, start, end, busy)
+    lost, source = _find_lost_lead(host, start, end, busy)
     lost[thread == NONE] = 0
     middle = start + lost
     some = lost > 0
@@ -255,14 +255,14 @@ def _rests(ledger: _Ledger, host: _Host, rests: dict[int, Ranges], spent: list[R
     for each in rests:
         on_thread = (thread == each) & (middle < end)
         late = Ranges(middle[on_thread], end[on_thread])
-        silent = intervals.intersect(late, host_time.unexplained(host.view))
+        silent = intervals.intersect(late, host_time.find_unexplained(host.view))
         ledger.add("unrecorded", silent)
         ledger.label("unrecorded", "no event", silent.total)
         part = intervals.subtract(late, silent)
         ledger.add("host", part, host_time.innermost(host.view, each, part))
 
 
-def _lost_lead(host: _Host, start: Ints, end: Ints, busy: Ranges) -> tuple[Ints, Index]:
+def _find_lost_lead(host: _Host, start: Ints, end: Ints, busy: Ranges) -> tuple[Ints, Index]:
     """The part of each idle piece that an earlier wait explains, and that wait's host row (NONE without).
 
     A wait adds what it took while the device was busy: so far ahead the host would have been without it. Idle

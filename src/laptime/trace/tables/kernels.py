@@ -115,7 +115,7 @@ def fusible(view: View) -> Fusible | None:
     rows = rows[np.lexsort((device.start[rows], device.stream[rows], device.device[rows]))]
     # Which of these device rows an optimizer launched: compiling the model leaves it as it is.
     host, launch = view.trace.host, view.links.launch[rows]
-    ranges = intervals.of(host, phases.named(view, names.is_optimizer))
+    ranges = intervals.of(host, phases.find_rows(view, names.is_optimizer))
     at = np.where(launch >= 0, host.start[launch] if len(host) else 0, -1)
     inside: Mask = (launch >= 0) & (intervals.within(ranges, at, at + 1) > 0)
     fuses = names.rows(view.trace.texts, device.name[rows], names.is_fusible) & ~inside

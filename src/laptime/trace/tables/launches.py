@@ -32,7 +32,7 @@ def launches(view: View) -> Launches | None:
     """Over the whole file, the queue over the window of the steps; None without any on an accelerator."""
     host, device, launch = view.trace.host, view.trace.device, view.links.launch
     if not len(device):
-        return Launches(launches=0, lost=lost) if (lost := _lost(view)) else None
+        return Launches(launches=0, lost=lost) if (lost := _sum_lost(view)) else None
     linked = np.flatnonzero(launch >= 0)
     length = device.end - device.start
     kernel = device.kind == DeviceKind.KERNEL
@@ -55,7 +55,7 @@ def launches(view: View) -> Launches | None:
     return Launches(
         launches=len(calls.row),
         unlaunched=len(device) - len(linked),
-        lost=_lost(view),
+        lost=_sum_lost(view),
         graph=int(graph.sum()),
         delay_median_ns=_quantile(calls.delay, 0.5),
         delay_p95_ns=_quantile(calls.delay, 0.95),
@@ -71,7 +71,7 @@ def launches(view: View) -> Launches | None:
     )
 
 
-def _lost(view: View) -> int:
+def _sum_lost(view: View) -> int:
     """Calls in the window that launched a kernel or a graph of which the file has nothing."""
     host, (begin, end) = view.trace.host, view.window
     called = host.is_call & (host.start >= begin) & (host.end <= end) & (host.correlation >= 0)

@@ -70,7 +70,7 @@ def _device(view: View, owners: _Owners, calls: Ints, rows: Ints, kind: int, ind
     blocks = _blocks(events, rows)
     live, unknown = _live(view, owners, blocks, peak) if peak is not None else ([], None)
     holders = _holders(view, blocks, peak, unknown or 0) if peak is not None else []
-    shown = _shown(events, totals)
+    shown = _thin_out(events, totals)
     points = (column[shown].tolist() for column in (events.at, events.allocated, events.reserved))
     return Memory(
         device=device_name(kind, index),
@@ -288,7 +288,7 @@ def _kinds(view: View, blocks: _Blocks, shown: Ints, peak: int) -> list[tuple[st
     return [(name, each.tolist()) for name, each in ordered if each.any()]
 
 
-def _shown(events: MemoryEvents, rows: Ints) -> Ints:
+def _thin_out(events: MemoryEvents, rows: Ints) -> Ints:
     """Rows that a curve shows: all of them, or every peak and valley of `BUCKETS` equal spans."""
     if len(rows) > 4 * BUCKETS:
         at, total = events.at[rows], events.allocated[rows]

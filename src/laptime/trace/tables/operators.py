@@ -6,7 +6,7 @@ children and own runtime calls; device self time is what own runtime calls launc
 children, too. Sums of durations, not unions. Unlike there, driver calls launch, too, `External id` is not
 believed, and the device time of an operator in one of its own name counts once in their total.
 
-`annotated` has named ranges that are no operators: loader, optimizer, DDP, compiled regions, the user's own.
+`list_annotated` has the other named ranges: loader, optimizer, DDP, compiled regions, the user's own.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ class Calls(NamedTuple):
 def operators(view: View) -> list[OperatorRow]:
     """One row a name."""
     calls = calls_of(view)
-    rows = np.flatnonzero(listed(view))
+    rows = np.flatnonzero(find_listed(view))
     return _table(view, calls, rows, group(view.trace.host.name[rows]))
 
 
 def operators_by_shape(view: View) -> list[OperatorRow]:
     """One row a name and `Input Dims`."""
     host, calls = view.trace.host, calls_of(view)
-    rows = np.flatnonzero(listed(view))
+    rows = np.flatnonzero(find_listed(view))
     return _table(view, calls, rows, group(host.name[rows], host.shapes[rows]))
 
 
@@ -58,7 +58,7 @@ def operators_by_shape(view: View) -> list[OperatorRow]:
 def calls_of(view: View) -> Calls:
     """Self times and launched work of every operator call."""
     host, device, links = view.trace.host, view.trace.device, view.links
-    call = _merged(view)
+    call = _merge(view)
     inside = links.calls.rows
     inside = inside[(links.calls.parent[inside] >= 0) & ((call[inside] == inside) | (call[inside] == NONE))]
     around = links.calls.parent[inside]
@@ -92,7 +92,7 @@ def calls_of(view: View) -> Calls:
     )
 
 
-def _merged(view: View) -> Index:
+def _merge(view: View) -> Index:
     """`own` of `Calls`."""
     host, links = view.trace.host, view.links
     parent = links.calls.parent
@@ -111,7 +111,7 @@ def _merged(view: View) -> Index:
     return call_rows
 
 
-def listed(view: View) -> Mask:
+def find_listed(view: View) -> Mask:
     """Host rows of the operators that tables show."""
     calls = calls_of(view)
     operator: Mask = calls.own == np.arange(len(calls.own))
@@ -205,7 +205,7 @@ _is_marked = names.matching(
 _is_step = names.matching("^ProfilerStep")
 
 
-def annotated(view: View) -> list[AnnotationRow]:
+def list_annotated(view: View) -> list[AnnotationRow]:
     """One row a name, most host time first; only what begins in the window of the steps."""
     host, device = view.trace.host, view.trace.device
     texts = view.trace.texts

@@ -28,7 +28,7 @@ def overview(view: View, rows: list[Step] | None = None, gaps: list[idle.Part] |
     parts of all gaps."""
     threads, busy = phases.threads(view)
     on_host = intervals.union(view.steps.host_start, view.steps.host_end)
-    silent = intervals.intersect(host_time.unexplained(view), on_host)
+    silent = intervals.intersect(host_time.find_unexplained(view), on_host)
     average = mean([row.breakdown for row in rows] if rows else breakdown(view))
     return Overview(
         steps=len(view.steps.number),
@@ -52,8 +52,8 @@ def step_rows(view: View) -> list[Step]:
     """One row a step, in time order."""
     host, device, steps = view.trace.host, view.trace.device, view.steps
     loads = phases.loading(view)
-    busy = covered_by(intervals.union(device.start, device.end), steps).tolist()
-    waits = covered_by(intervals.of(host, loads), steps).tolist()
+    busy = cover_steps(intervals.union(device.start, device.end), steps).tolist()
+    waits = cover_steps(intervals.of(host, loads), steps).tolist()
     columns = (column.tolist() for column in steps)
     return [
         Step(
@@ -117,13 +117,13 @@ def by_priority(view: View, talks: Mask, talking: Mask, runtime: Iterable[HostKi
     ]
     on_host = [intervals.of(host, take) for take in (works & talking, calls, loads, runs)]
     classes = [*on_device[:3], intervals.join(on_device[3], on_host[0]), *on_host[1:]]
-    covered = [covered_by(ranges, steps) for ranges in accumulate(classes, intervals.join)]
+    covered = [cover_steps(ranges, steps) for ranges in accumulate(classes, intervals.join)]
     length = steps.end - steps.start
     columns = np.diff(np.stack([np.zeros_like(length), *covered, length]), axis=0).T
     return [Breakdown(**dict(zip(CATEGORIES, row, strict=True))) for row in columns.tolist()]
 
 
-def covered_by(ranges: Ranges, steps: Steps) -> Ints:
+def cover_steps(ranges: Ranges, steps: Steps) -> Ints:
     """Per step: ns of it that the set covers."""
     return intervals.within(ranges, steps.start, steps.end)
 

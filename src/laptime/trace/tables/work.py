@@ -29,7 +29,7 @@ from laptime.records.profile import JSON_FORMATS
 from laptime.trace import host_time, intervals, names
 from laptime.trace.columns import NONE, DeviceKind, Index, Ints, Mask
 from laptime.trace.intervals import group
-from laptime.trace.tables.operators import Calls, calls_of, listed
+from laptime.trace.tables.operators import Calls, calls_of, find_listed
 from laptime.trace.view import View
 
 KINDS: tuple[OperatorClass, ...] = get_args(OperatorClass)
@@ -69,7 +69,7 @@ def works(view: View) -> list[Work]:
     spent = (
         _on_device(view, calls)
         if len(view.trace.device)
-        else _Spent(np.where(listed(view), calls.host_self, 0), np.zeros_like(total), [])
+        else _Spent(np.where(find_listed(view), calls.host_self, 0), np.zeros_like(total), [])
     )
     total[calls.within.rows] = calls.within.sums(spent.ns)
     kind = names.codes(view.trace.texts, view.trace.host.name, _codes) - 1
@@ -97,7 +97,7 @@ def works(view: View) -> list[Work]:
     is_root[calls.within.rows[outer]] = True
     roots = is_root[rows]
     made = (
-        _made(view, rows[roots], groups.of[roots], counted, total, calls.within, spent) if len(rows) else []
+        _make(view, rows[roots], groups.of[roots], counted, total, calls.within, spent) if len(rows) else []
     )
     # Per host row: it is a counted call, or lies in one.
     tree = calls.within
@@ -185,7 +185,7 @@ def _read(view: View, text: int) -> list[object]:
     return values if isinstance(values, list) else []
 
 
-def _made(
+def _make(
     view: View,
     roots: Ints,
     of: Index,

@@ -44,14 +44,14 @@ def workload(view: View) -> Workload:
     graph = np.flatnonzero(names.rows(trace.texts, of_host(trace.host.name, called), names.is_graph_launch))
     replayed = names.rows(trace.texts, of_host(trace.host.name, launch), names.is_graph_launch)
     replayed |= device.graph > 0
-    training = bool(phases.named(view, names.is_optimizer).any() or phases.of_autograd(view).any())
+    training = bool(phases.find_rows(view, names.is_optimizer).any() or phases.of_autograd(view).any())
     works = trace.format not in MARKED and bool(phases.at_work(view).any())
     stage, uses = _stage(view), collectives.uses(view)
     columns = (trace.host.name, device.name)
     used = [trace.texts[row] for column in columns for row in intervals.distinct(column).tolist()]
     servers = (name for text in used for name, words in _SERVERS.items() if words.search(text))
     reductions = [use for use in uses if use.kind in ("all_reduce", "reduce_scatter") and use.in_backward]
-    rows = np.flatnonzero(phases.named(view, names.is_optimizer))
+    rows = np.flatnonzero(phases.find_rows(view, names.is_optimizer))
     match = _OPTIMIZER.match(trace.texts[trace.host.name[rows[0]]]) if len(rows) else None
     return Workload(
         kind="training" if training else "inference" if works else "unknown",

@@ -29,7 +29,7 @@ def page_faults(loop_profile: LoopProfile) -> float:
     return math.inf if faults is None else PAGE_FAULT * faults
 
 
-def compiled(loop_profile: LoopProfile) -> float:
+def bound_compile(loop_profile: LoopProfile) -> float:
     """Share of forward and backward that compiling saves at most.
 
     Half, if nothing more is known: up to 2x of a whole step was seen on the CPU and on GPUs (PyTorch 2

@@ -46,7 +46,7 @@ def apply(loop: Any, options: Options) -> None:
     optimizers: list[Any] = []
     passes = 0
 
-    def ended() -> None:
+    def end_pass() -> None:
         nonlocal passes
         passes += 1
         if passes % steps == 0 and passes % of:
@@ -57,11 +57,11 @@ def apply(loop: Any, options: Options) -> None:
     def scale(loss: Any) -> Any:
         import torch
 
-        def begun(gradient: Any) -> None:
-            torch.autograd.Variable._execution_engine.queue_callback(ended)
+        def queue_end(gradient: Any) -> None:
+            torch.autograd.Variable._execution_engine.queue_callback(end_pass)
 
         scaled = loss * times
-        scaled.register_hook(begun)
+        scaled.register_hook(queue_end)
         return scaled
 
     _loader.enlarge_batch(loop, size, times)

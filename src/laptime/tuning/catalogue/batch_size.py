@@ -37,7 +37,7 @@ def why_not(loop_profile: LoopProfile) -> str:
         return "the loader has no batch size of its own"
     if not _rule(loop_profile.facts):
         return "no rule is known for the learning rate of this optimizer"
-    if _fixed(loop_profile) is None:
+    if _fit_fixed(loop_profile) is None:
         return "the time of half and twice the batch is not known"
     if not _times(loop_profile):
         return "throughput is at its knee already, or memory has no room for a larger batch"
@@ -47,7 +47,7 @@ def why_not(loop_profile: LoopProfile) -> str:
 def bound(loop_profile: LoopProfile, options: Options) -> float:
     """The share that a step of n times the batch saves for as many samples as a step has now: what a step
     costs besides its samples, less the n-th part of it."""
-    return _bounds.within(loop_profile, (_fixed(loop_profile) or 0.0) * (1 - 1 / float(options["times"])))
+    return _bounds.within(loop_profile, (_fit_fixed(loop_profile) or 0.0) * (1 - 1 / float(options["times"])))
 
 
 def apply(loop: Any, options: Options) -> None:
@@ -70,7 +70,7 @@ def edit(script: Any, options: Options) -> None:
     script.set_arguments("loader", batch_size=str(int(options["value"])))
 
 
-def _fixed(loop_profile: LoopProfile) -> float | None:
+def _fit_fixed(loop_profile: LoopProfile) -> float | None:
     """Seconds of a step that do not grow with its batch: T(b) = fixed + slope * b through half and twice the
     batch. None if one of them was not measured."""
     half, twice = (loop_profile.what_if.get(name) for name in ("half_batch", "double_batch"))
@@ -81,7 +81,7 @@ def _fixed(loop_profile: LoopProfile) -> float | None:
 
 
 def _times(loop_profile: LoopProfile) -> list[int]:
-    fixed = _fixed(loop_profile) or 0.0
+    fixed = _fit_fixed(loop_profile) or 0.0
     multiples = [1]
     while multiples[-1] < LARGEST and fixed / multiples[-1] > KNEE * loop_profile.step:
         if not _has_room(loop_profile, 2 * multiples[-1]):

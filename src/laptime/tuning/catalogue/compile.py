@@ -37,7 +37,7 @@ OPTIMIZATION = Optimization(
     title="torch.compile",
     numerics="reassociated",
     saves=lambda loop_profile, options: (
-        _bounds.compiled(loop_profile) * loop_profile.share("forward", "backward", "other")
+        _bounds.bound_compile(loop_profile) * loop_profile.share("forward", "backward", "other")
     ),
     needs=frozenset({"gcc", "!compiled"}),
     gives=frozenset({"compiled"}),

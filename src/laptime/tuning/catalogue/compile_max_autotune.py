@@ -20,7 +20,7 @@ def propose(loop_profile: LoopProfile) -> list[Options]:
 
 def bound(loop_profile: LoopProfile, options: Options) -> float:
     """Return the bound of compile, and a tenth more for the picked kernels."""
-    return (0.1 + _bounds.compiled(loop_profile)) * loop_profile.share("forward", "backward", "other")
+    return (0.1 + _bounds.bound_compile(loop_profile)) * loop_profile.share("forward", "backward", "other")
 
 
 OPTIMIZATION = Optimization(

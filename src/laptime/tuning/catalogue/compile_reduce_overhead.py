@@ -14,7 +14,7 @@ def bound(loop_profile: LoopProfile, options: Options) -> float:
     nine tenths of forward and backward."""
     compute = loop_profile.share("forward", "backward", "other")
     launching = min(loop_profile.enqueue or 0.0, 0.9 * compute)
-    return max(_bounds.compiled(loop_profile) * compute, launching)
+    return max(_bounds.bound_compile(loop_profile) * compute, launching)
 
 
 OPTIMIZATION = Optimization(

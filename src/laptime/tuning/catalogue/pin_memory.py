@@ -25,9 +25,9 @@ def apply(loop: Any, options: Options) -> None:
         return tensor.to("cuda", non_blocking=True)
 
     def convert(batch: Any) -> Any:
-        from laptime.tuning.trial.batches import mapped
+        from laptime.tuning.trial.batches import map_tensors
 
-        return mapped(batch, start)
+        return map_tensors(batch, start)
 
     loop.batch(convert)
 

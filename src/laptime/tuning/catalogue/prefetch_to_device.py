@@ -21,10 +21,10 @@ def apply(loop: Any, options: Options) -> None:
     """Around what every DataLoader gives; its own iterator, and what is known of it, stays as it is."""
     from torch.utils.data import DataLoader
 
-    from laptime.tuning.catalogue._inserted.device_prefetcher import prefetched
+    from laptime.tuning.catalogue._inserted.device_prefetcher import prefetch_all
 
     original = DataLoader.__iter__
-    loop.set_attribute(DataLoader, "__iter__", lambda self: prefetched(original(self)))
+    loop.set_attribute(DataLoader, "__iter__", lambda self: prefetch_all(original(self)))
 
 
 def edit(script: Any, options: Options) -> None:

@@ -39,10 +39,10 @@ def why_not(loop_profile: LoopProfile) -> str:
 def bound(loop_profile: LoopProfile, options: Options) -> float:
     """Three quarters of the copies, and of the wait what the two transforms and the smaller batch can
     save."""
-    return _bounds.within(loop_profile, 0.75 * loop_profile.share("transfer") + _saved_wait(loop_profile))
+    return _bounds.within(loop_profile, 0.75 * loop_profile.share("transfer") + _bound_wait(loop_profile))
 
 
-def _saved_wait(loop_profile: LoopProfile) -> float:
+def _bound_wait(loop_profile: LoopProfile) -> float:
     """Seconds of the wait that these stages take, if they were timed; else all of it."""
     stages = loop_profile.details.get("fetch_by_stage") or []
     seconds = sum(float(stage.get("seconds", 0.0)) for stage in stages[-2:]) * loop_profile.batch
@@ -62,7 +62,7 @@ def apply(loop: Any, options: Options) -> None:
     from laptime.tuning.catalogue._inserted.normalize_bytes import NormalizeBytes
 
     loop.dataset(wrap)
-    loop.input(NormalizeBytes(**wanted).normalized)
+    loop.input(NormalizeBytes(**wanted).normalize)
 
 
 def edit(script: Any, options: Options) -> None:

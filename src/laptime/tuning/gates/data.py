@@ -13,7 +13,7 @@ from statistics import fmean, stdev
 
 from laptime.records.quantity import BROKEN, KEPT, UNDECIDED, WORST_FIRST
 from laptime.records.tuning import GateCheck
-from laptime.tuning.gates.invariants import checked
+from laptime.tuning.gates.invariants import report
 from laptime.tuning.trial.messages import LoaderPair, LoaderSamples
 
 FEWEST = 20  # samples of each side from which on distributions are compared
@@ -27,10 +27,10 @@ def checks(pair: LoaderPair, numerics: str, again: LoaderPair | None = None) -> 
     """The checks of all training loaders, in order; the worst of each name. No loader is `unknown`. again:
     the baseline's second run against its first: whether it gives the same samples twice."""
     if not pair.candidate or not pair.base:
-        return [checked("samples", UNDECIDED, "no training loader was found")]
+        return [report("samples", UNDECIDED, "no training loader was found")]
     if len(pair.candidate) != len(pair.base):
         text = f"{len(pair.candidate)} training loaders, {len(pair.base)} before"
-        return [checked("samples", BROKEN, text)]
+        return [report("samples", BROKEN, text)]
     repeats = again is None or all(
         one.hashes == other.hashes for one, other in zip(again.candidate, again.base, strict=False)
     )
@@ -46,7 +46,7 @@ def _of_loader(
     candidate: LoaderSamples, base: LoaderSamples, numerics: str, *, repeats: bool
 ) -> list[GateCheck]:
     if not candidate.sizes or not base.sizes:
-        return [checked("samples", UNDECIDED, "the loader gave nothing")]
+        return [report("samples", UNDECIDED, "the loader gave nothing")]
     results = [_samples(candidate, base, numerics), _last_batch(candidate, base)]
     if numerics != "algorithm":
         results.append(_batches(candidate, base))
@@ -76,19 +76,19 @@ def _samples(candidate: LoaderSamples, base: LoaderSamples, numerics: str) -> Ga
     """Each sample as often as before."""
     one, other, whole = _common(candidate, base)
     if not one or not other:
-        return checked("samples", UNDECIDED, "the loader does not say which samples it takes")
+        return report("samples", UNDECIDED, "the loader does not say which samples it takes")
     missing, extra = Counter(other) - Counter(one), Counter(one) - Counter(other)
     if not missing and not extra:
         of = "an epoch" if whole else f"the first {len(candidate.sizes)} batches"
-        return checked("samples", KEPT, f"the same {len(one)} samples in {of}", len(one), len(other))
+        return report("samples", KEPT, f"the same {len(one)} samples in {of}", len(one), len(other))
     if base.iterable and numerics == "random" and len(one) == len(other):
-        return checked("samples", KEPT, f"as many samples, {len(one)}; they cannot be matched", len(one))
+        return report("samples", KEPT, f"as many samples, {len(one)}; they cannot be matched", len(one))
     if not whole:
         text = f"the order is another, and an epoch is longer than the {len(one)} samples that were read"
-        return checked("samples", UNDECIDED, text)
+        return report("samples", UNDECIDED, text)
     text = f"{missing.total()} samples of an epoch are missing and {extra.total()} are new or repeated"
     named = next(iter(missing or extra))
-    return checked("samples", BROKEN, f"{text}, sample {named} among them", len(one), len(other))
+    return report("samples", BROKEN, f"{text}, sample {named} among them", len(one), len(other))
 
 
 def _batches(candidate: LoaderSamples, base: LoaderSamples) -> GateCheck:
@@ -96,10 +96,10 @@ def _batches(candidate: LoaderSamples, base: LoaderSamples) -> GateCheck:
     old = len(base.sizes) if base.complete else base.length
     if new is None or old is None:
         text = "an epoch is longer than what was read, and its length is unknown"
-        return checked("batches", UNDECIDED, text)
+        return report("batches", UNDECIDED, text)
     if new != old:
-        return checked("batches", BROKEN, f"{new} batches an epoch, {old} before", new, old)
-    return checked("batches", KEPT, f"{new} batches an epoch, as before", new, old)
+        return report("batches", BROKEN, f"{new} batches an epoch, {old} before", new, old)
+    return report("batches", KEPT, f"{new} batches an epoch, as before", new, old)
 
 
 def _last_batch(candidate: LoaderSamples, base: LoaderSamples) -> GateCheck:
@@ -108,21 +108,21 @@ def _last_batch(candidate: LoaderSamples, base: LoaderSamples) -> GateCheck:
     if candidate.complete and base.complete:
         new, old = sum(candidate.sizes), sum(base.sizes)
         if new >= old:
-            return checked("last_batch", KEPT, f"{new} samples an epoch", new, old)
+            return report("last_batch", KEPT, f"{new} samples an epoch", new, old)
         lead = "the last batch is dropped: " if dropped else ""
-        return checked("last_batch", BROKEN, f"{lead}{new} samples an epoch, {old} before", new, old)
+        return report("last_batch", BROKEN, f"{lead}{new} samples an epoch, {old} before", new, old)
     if dropped and candidate.dataset and candidate.batch_size and candidate.dataset % candidate.batch_size:
         text = f"the last batch is dropped: {candidate.dataset % candidate.batch_size} samples of an epoch"
-        return checked("last_batch", BROKEN, text, candidate.dataset % candidate.batch_size, 0)
-    return checked("last_batch", KEPT, "the last batch is kept or dropped as before")
+        return report("last_batch", BROKEN, text, candidate.dataset % candidate.batch_size, 0)
+    return report("last_batch", KEPT, "the last batch is kept or dropped as before")
 
 
 def _order(candidate: LoaderSamples, base: LoaderSamples) -> GateCheck:
     one, other, _ = _common(candidate, base)
     if one == other:
-        return checked("order", KEPT, "in the same order")
+        return report("order", KEPT, "in the same order")
     place = next((n for n, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), 0)
-    return checked("order", BROKEN, f"another order from sample {place + 1} of the epoch on", place)
+    return report("order", BROKEN, f"another order from sample {place + 1} of the epoch on", place)
 
 
 def _content(candidate: LoaderSamples, base: LoaderSamples, numerics: str) -> GateCheck:
@@ -131,11 +131,11 @@ def _content(candidate: LoaderSamples, base: LoaderSamples, numerics: str) -> Ga
     pairs = zip(candidate.hashes[:length], base.hashes[:length], strict=True)
     unequal = sum(a != b for a, b in pairs)
     if not length:
-        return checked("content", UNDECIDED, "no sample was read")
+        return report("content", UNDECIDED, "no sample was read")
     if unequal and numerics != "exact":
         return _distribution(candidate, base)
     text = f"{unequal} of {length} samples differ" if unequal else f"{length} samples bit for bit the same"
-    return checked("content", BROKEN if unequal else KEPT, text, unequal, 0)
+    return report("content", BROKEN if unequal else KEPT, text, unequal, 0)
 
 
 class _Streams:
@@ -159,31 +159,31 @@ def _augmentation(candidate: LoaderSamples, base: LoaderSamples) -> GateCheck:
     new, old = _Streams(candidate.draws), _Streams(base.draws)
     name = "augmentation"
     if not new.reads or not old.reads:
-        return checked(name, UNDECIDED, "no sample could be read several times")
+        return report(name, UNDECIDED, "no sample could be read several times")
     if not old.is_random and not new.is_random:
-        return checked(name, KEPT, "samples are the same each time they are read")
+        return report(name, KEPT, "samples are the same each time they are read")
     if not old.is_random:
-        return checked(name, BROKEN, "samples that were always the same are random now")
+        return report(name, BROKEN, "samples that were always the same are random now")
     if not new.is_random:
-        return checked(name, BROKEN, "random transforms give the same result each time")
+        return report(name, BROKEN, "random transforms give the same result each time")
     if new.is_shared and not old.is_shared:
         text = f"workers share their random numbers: {candidate.workers} workers, same augmentations"
-        return checked(name, BROKEN, text)
+        return report(name, BROKEN, text)
     if new.repeats and not old.repeats:
-        return checked(name, BROKEN, "every epoch repeats the augmentations of the one before")
-    return checked(name, KEPT, "random transforms differ between reads, workers and epochs")
+        return report(name, BROKEN, "every epoch repeats the augmentations of the one before")
+    return report(name, KEPT, "random transforms differ between reads, workers and epochs")
 
 
 def _duplicates(candidate: LoaderSamples, base: LoaderSamples) -> GateCheck:
-    new, old = _repeated(candidate), _repeated(base)
+    new, old = _find_repeats(candidate), _find_repeats(base)
     if new is None or old is None:
-        return checked("duplicates", UNDECIDED, "no sample was read")
+        return report("duplicates", UNDECIDED, "no sample was read")
     outcome = new <= old + REPEATED
     text = f"{new:.1%} of the samples have come up before in the epoch, {old:.1%} in the baseline's"
-    return checked("duplicates", KEPT if outcome else BROKEN, text, new, old + REPEATED)
+    return report("duplicates", KEPT if outcome else BROKEN, text, new, old + REPEATED)
 
 
-def _repeated(of: LoaderSamples) -> float | None:
+def _find_repeats(of: LoaderSamples) -> float | None:
     """Share of samples that are, bit for bit, one that came before."""
     return 1 - len(set(of.hashes)) / len(of.hashes) if of.hashes else None
 
@@ -192,24 +192,24 @@ def _distribution(candidate: LoaderSamples, base: LoaderSamples) -> GateCheck:
     """Means of samples: of the same samples paired, and as distributions; equal bits need neither."""
     if candidate.hashes and Counter(candidate.hashes) == Counter(base.hashes):
         text = f"{len(base.hashes)} samples bit for bit the same"
-        return checked("distribution", KEPT, text, 0.0, 0.0)
+        return report("distribution", KEPT, text, 0.0, 0.0)
     new = [value for value in candidate.values if value is not None]
     old = [value for value in base.values if value is not None]
     if min(len(new), len(old)) < FEWEST:
         text = f"{min(len(new), len(old))} samples are too few to compare distributions"
-        return checked("distribution", UNDECIDED, text)
+        return report("distribution", UNDECIDED, text)
     spread = max(stdev(old), 1e-12)
     text = f"mean {fmean(new):.4g}, {fmean(old):.4g} before; deviation {stdev(new):.4g}, {spread:.4g} before"
-    moved = _moved(candidate, base)
+    moved = _find_shift(candidate, base)
     if moved > SHIFT:
         text = f"the same samples have moved by {moved:.1f} standard errors: {text}"
-        return checked("distribution", BROKEN, text, moved, SHIFT)
+        return report("distribution", BROKEN, text, moved, SHIFT)
     distance = kolmogorov_smirnov(new, old)
     limit = CRITICAL * math.sqrt((len(new) + len(old)) / (len(new) * len(old)))
-    return checked("distribution", KEPT if distance <= limit else BROKEN, text, distance, limit)
+    return report("distribution", KEPT if distance <= limit else BROKEN, text, distance, limit)
 
 
-def _moved(candidate: LoaderSamples, base: LoaderSamples) -> float:
+def _find_shift(candidate: LoaderSamples, base: LoaderSamples) -> float:
     """Mean difference of the samples that both have, in standard errors; 0 if it is below rounding."""
     ours = dict(zip(candidate.ids, candidate.values, strict=False))
     differences = [

@@ -22,12 +22,8 @@ LOOSENED = 1.02
 _SAME = 1e-9  # relative difference of learning rates that computing them in another order may make
 
 
-def checked(
-    name: str,
-    outcome: Judgement,
-    sentence: str,
-    value: float | None = None,
-    limit: float | None = None,
+def report(
+    name: str, outcome: Judgement, sentence: str, value: float | None = None, limit: float | None = None
 ) -> GateCheck:
     """A check; `value` was compared with `limit`."""
     return GateCheck(name=name, outcome=outcome, sentence=sentence, value=value, limit=limit)
@@ -52,7 +48,7 @@ def _pairs(comparison: NumericsComparison) -> list[tuple[CapturedStep, CapturedS
 
 def _finite(comparison: NumericsComparison) -> GateCheck:
     if not comparison.candidate.steps:
-        return checked("finite", UNDECIDED, "no step was captured")
+        return report("finite", UNDECIDED, "no step was captured")
     for number, step in enumerate(comparison.candidate.steps, 1):
         bad = {group: count for group, count in step.bad.items() if count}
         lost = sum(1 for loss in step.losses if loss is None)
@@ -61,24 +57,24 @@ def _finite(comparison: NumericsComparison) -> GateCheck:
         what = f"{next(iter(bad.values()))} values of {next(iter(bad))} are" if bad else "the loss is"
         old = comparison.base.steps[number - 1] if number <= len(comparison.base.steps) else CapturedStep()
         if any(old.bad.values()) or None in old.losses:
-            return checked("finite", UNDECIDED, f"step {number}: {what} NaN or infinite, as in the baseline")
-        return checked("finite", BROKEN, f"step {number}: {what} NaN or infinite")
-    return checked("finite", KEPT, "all losses, gradients, parameters and states are finite")
+            return report("finite", UNDECIDED, f"step {number}: {what} NaN or infinite, as in the baseline")
+        return report("finite", BROKEN, f"step {number}: {what} NaN or infinite")
+    return report("finite", KEPT, "all losses, gradients, parameters and states are finite")
 
 
 def _steps(comparison: NumericsComparison, numerics: str) -> GateCheck:
     new, old = len(comparison.candidate.steps), len(comparison.base.steps)
     planned = max(comparison.planned, 1)
     if min(new, old) < planned:
-        return checked("steps", UNDECIDED, f"{min(new, old)} of {planned} steps were captured", new, planned)
+        return report("steps", UNDECIDED, f"{min(new, old)} of {planned} steps were captured", new, planned)
     if numerics == "algorithm":
-        return checked("steps", KEPT, f"{new} steps were captured", new)
+        return report("steps", KEPT, f"{new} steps were captured", new)
     for number, (candidate, base) in enumerate(_pairs(comparison), 1):
         if candidate.optimizer_steps != base.optimizer_steps:
             new, old = candidate.optimizer_steps, base.optimizer_steps
             text = f"step {number}: the optimizer stepped {new} times, {old} before"
-            return checked("steps", BROKEN, text, new, old)
-    return checked("steps", KEPT, f"{new} steps, the optimizer stepped as often in each", new, old)
+            return report("steps", BROKEN, text, new, old)
+    return report("steps", KEPT, f"{new} steps, the optimizer stepped as often in each", new, old)
 
 
 def _effective_batch(comparison: NumericsComparison) -> GateCheck:
@@ -88,13 +84,13 @@ def _effective_batch(comparison: NumericsComparison) -> GateCheck:
     for number, (candidate, base) in enumerate(pairs, 1):
         if candidate.samples != base.samples:
             text = f"step {number} has {candidate.samples} samples, {base.samples} before"
-            return checked("effective_batch", BROKEN, text, candidate.samples, base.samples)
+            return report("effective_batch", BROKEN, text, candidate.samples, base.samples)
         rows, rows_before = _rows(candidate), _rows(base)
         if 0 < rows < rows_before:
             text = f"step {number} calls models with {rows} samples, with {rows_before} before"
-            return checked("effective_batch", BROKEN, text, rows, rows_before)
+            return report("effective_batch", BROKEN, text, rows, rows_before)
     text = f"{pairs[0][0].samples} samples a step, as before"
-    return checked("effective_batch", KEPT, text, pairs[0][0].samples, pairs[0][1].samples)
+    return report("effective_batch", KEPT, text, pairs[0][0].samples, pairs[0][1].samples)
 
 
 def _rows(step: CapturedStep) -> int:
@@ -106,14 +102,14 @@ def _shapes(pairs: list[tuple[CapturedStep, CapturedStep]]) -> GateCheck:
     """Without a loader (a script's own `get_batch`) the batch is what its models are called with."""
     if not any(any(base.shapes) for _, base in pairs):
         text = "neither a loader nor a call of a model says how many samples a step has"
-        return checked("effective_batch", UNDECIDED, text)
+        return report("effective_batch", UNDECIDED, text)
     for number, (candidate, base) in enumerate(pairs, 1):
         if candidate.shapes != base.shapes:
             new, old = _shapes_text(candidate), _shapes_text(base)
             text = f"step {number} calls models with {new}, with {old} before"
-            return checked("effective_batch", BROKEN, text)
+            return report("effective_batch", BROKEN, text)
     text = f"no loader; models are called with {_shapes_text(pairs[0][1])}, as before"
-    return checked("effective_batch", KEPT, text)
+    return report("effective_batch", KEPT, text)
 
 
 def _shapes_text(step: CapturedStep) -> str:
@@ -129,15 +125,13 @@ NO_RATE = "no step of an optimizer that has a learning rate was captured"
 def _learning_rate(comparison: NumericsComparison) -> GateCheck:
     pairs = _pairs(comparison)
     if not any(base.rates for _, base in pairs):
-        return checked("learning_rate", UNDECIDED, NO_RATE)
+        return report("learning_rate", UNDECIDED, NO_RATE)
     for number, (candidate, base) in enumerate(pairs, 1):
         for one, other in zip_longest(candidate.rates, base.rates):
             if one is None or other is None or not math.isclose(one, other, rel_tol=_SAME):
                 text = f"step {number}: learning rate {_rate_text(one)}, {_rate_text(other)} before"
-                return checked("learning_rate", BROKEN, text, one, other)
-    return checked(
-        "learning_rate", KEPT, "the same at every step", pairs[0][0].rates[0], pairs[0][1].rates[0]
-    )
+                return report("learning_rate", BROKEN, text, one, other)
+    return report("learning_rate", KEPT, "the same at every step", pairs[0][0].rates[0], pairs[0][1].rates[0])
 
 
 def _rate_text(rate: float | None) -> str:
@@ -147,37 +141,37 @@ def _rate_text(rate: float | None) -> str:
 def _rate_is_stated(comparison: NumericsComparison) -> GateCheck:
     rates = [rate for step in comparison.candidate.steps for rate in step.rates]
     if not rates:
-        return checked("learning_rate", UNDECIDED, NO_RATE)
+        return report("learning_rate", UNDECIDED, NO_RATE)
     if any(rate is None or rate < 0 for rate in rates):
-        return checked("learning_rate", BROKEN, "a learning rate is not a number, or below 0")
+        return report("learning_rate", BROKEN, "a learning rate is not a number, or below 0")
     first = next((rate for step in comparison.base.steps for rate in step.rates), None)
-    return checked("learning_rate", KEPT, f"now {_rate_text(rates[0])}, {_rate_text(first)} before", rates[0])
+    return report("learning_rate", KEPT, f"now {_rate_text(rates[0])}, {_rate_text(first)} before", rates[0])
 
 
 def _settings(comparison: NumericsComparison) -> GateCheck:
     """Momentum, betas, eps, weight decay of every group."""
     new, old = comparison.candidate.settings, comparison.base.settings
     if not new or not old:
-        return checked("optimizer_settings", UNDECIDED, "the optimizer has no settings")
+        return report("optimizer_settings", UNDECIDED, "the optimizer has no settings")
     if len(new) != len(old):
-        return checked("optimizer_settings", BROKEN, f"{len(new)} parameter groups, {len(old)} before")
+        return report("optimizer_settings", BROKEN, f"{len(new)} parameter groups, {len(old)} before")
     for candidate, base in zip(new, old, strict=True):
         for name in sorted(set(candidate) & set(base)):
             if candidate[name] != base[name]:
                 text = f"{name} of the optimizer is {candidate[name]}, {base[name]} before"
-                return checked("optimizer_settings", BROKEN, text)
-    return checked("optimizer_settings", KEPT, "momentum, decay and the like are as before")
+                return report("optimizer_settings", BROKEN, text)
+    return report("optimizer_settings", KEPT, "momentum, decay and the like are as before")
 
 
 def _dtype(comparison: NumericsComparison) -> GateCheck:
     if not comparison.totals:
-        return checked("dtype", UNDECIDED, "no tensors were compared")
+        return report("dtype", UNDECIDED, "no tensors were compared")
     if comparison.dtypes_count:
         worst = comparison.dtypes[0]
         more = f", and {comparison.dtypes_count - 1} more" if comparison.dtypes_count > 1 else ""
         text = f"{worst.name} is kept in {worst.candidate}, in {worst.base} before{more}"
-        return checked("dtype", BROKEN, text, comparison.dtypes_count, 0)
-    return checked("dtype", KEPT, "parameters and states are kept in the same types", 0, 0)
+        return report("dtype", BROKEN, text, comparison.dtypes_count, 0)
+    return report("dtype", KEPT, "parameters and states are kept in the same types", 0, 0)
 
 
 def _clipping(comparison: NumericsComparison) -> GateCheck:
@@ -194,8 +188,8 @@ def _clipping(comparison: NumericsComparison) -> GateCheck:
             clipped += 1
             if norm > CLIPPED * before and norm > LOOSENED * old:
                 text = f"step {number}: gradients are no longer clipped: norm {norm:.4g}, {old:.4g} before"
-                return checked("clipping", BROKEN, text, norm, old * LOOSENED)
+                return report("clipping", BROKEN, text, norm, old * LOOSENED)
     text = (
         f"gradients are clipped as before ({clipped} times)" if clipped else "the script clips no gradients"
     )
-    return checked("clipping", KEPT, text)
+    return report("clipping", KEPT, text)

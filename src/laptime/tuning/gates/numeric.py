@@ -26,7 +26,7 @@ from collections.abc import Sequence
 from laptime.records.quantity import BROKEN, KEPT, UNDECIDED
 from laptime.records.tuning import GateCheck
 from laptime.tuning.gates import rounding_noise
-from laptime.tuning.gates.invariants import checked
+from laptime.tuning.gates.invariants import report
 from laptime.tuning.gates.rounding_noise import (
     TINY,
     across,
@@ -83,7 +83,7 @@ def checks(
     baseline with its activations rounded to a smaller type, for class precision; draws. perturbed: the
     baseline with their last bits rounded away, for class reassociated; draws."""
     if not comparison.totals:
-        return [checked("gradients", UNDECIDED, "no tensors were compared")]
+        return [report("gradients", UNDECIDED, "no tensors were compared")]
     if numerics == "algorithm":
         return [_batches_tracked(comparison)]
     tolerances = _Tolerances(comparison, numerics, floor, rounded, perturbed)
@@ -155,7 +155,7 @@ class _Tolerances:
         """Whether a step began from the baseline's own state."""
         return step == 0 or self._comparison.restored
 
-    def _allowed(self, step: int, limit: float) -> float:
+    def _allow(self, step: int, limit: float) -> float:
         """Steps that follow others may be off by twice as much."""
         return limit if self._is_first(step) else 2 * limit
 
@@ -172,11 +172,11 @@ class _Tolerances:
             excess = (error - self._loss_limit(number, theirs.loss), error, number)
             worst = excess if worst is None else max(worst, excess)
         if worst is None:
-            return checked("loss", UNDECIDED, "no loss was captured")
+            return report("loss", UNDECIDED, "no loss was captured")
         _, error, number = worst
         limit = self._loss_limit(number, base[number].loss or 0.0)
         text = f"step {number + 1}: loss {candidate[number].loss:.6g}, {base[number].loss:.6g} before"
-        return checked("loss", KEPT if error <= limit else BROKEN, text, error, limit)
+        return report("loss", KEPT if error <= limit else BROKEN, text, error, limit)
 
     def _loss_limit(self, number: int, base: float) -> float:
         """Relative; what the reference and the floor show is granted."""
@@ -188,7 +188,7 @@ class _Tolerances:
         if self._numerics == "exact":
             return granted
         if self.is_loose:
-            return max(granted, self._allowed(number, LOSS))
+            return max(granted, self._allow(number, LOSS))
         if number < len(self._comparison.reference.steps):
             exact = self._comparison.reference.steps[number].loss
             if exact is not None:
@@ -202,7 +202,7 @@ class _Tolerances:
         """
         candidate, base = self._comparison.candidate.steps, self._comparison.base.steps
         for number, (mine, theirs) in enumerate(zip(candidate, base, strict=False)):
-            allowed = self._allowed(number, max(limit, self._norm_granted.get(number, 0.0)))
+            allowed = self._allow(number, max(limit, self._norm_granted.get(number, 0.0)))
             for norm, base_norm in zip(mine.clipped_from, theirs.clipped_from, strict=False):
                 if norm is None or not base_norm:
                     continue
@@ -210,14 +210,14 @@ class _Tolerances:
                     continue
                 ratio = norm / base_norm
                 text = f"step {number + 1}: before clipping the norm of the gradients is {ratio:.4g} times"
-                return checked("gradient_norm", BROKEN, f"{text} the baseline's", ratio, 1 + allowed)
+                return report("gradient_norm", BROKEN, f"{text} the baseline's", ratio, 1 + allowed)
         return self.norm_ratio("gradient_norm", "gradients", limit)
 
     def norm_ratio(self, name: str, group: str, limit: float) -> GateCheck:
         """Norm of a whole group, candidate over baseline."""
         rows = [row for row in totals_of(self._comparison, group) if row.norm is not None and row.base_norm]
         if not rows:
-            return checked(name, UNDECIDED, f"no {group} were compared")
+            return report(name, UNDECIDED, f"no {group} were compared")
 
         def ratio_of(row: TensorComparison) -> float:
             return (row.norm or 0.0) / (row.base_norm or 1.0)
@@ -225,34 +225,34 @@ class _Tolerances:
         def error(row: TensorComparison) -> float:
             return max(ratio_of(row), 1 / max(ratio_of(row), TINY)) - 1
 
-        def allowed_of(row: TensorComparison) -> float:
+        def allow_row(row: TensorComparison) -> float:
             granted = self._norm_granted.get(row.step, 0.0) if group == "gradients" else 0.0
-            return self._allowed(row.step, max(limit, granted))
+            return self._allow(row.step, max(limit, granted))
 
-        worst = max(rows, key=lambda row: error(row) / allowed_of(row))
-        allowed, ratio = allowed_of(worst), ratio_of(worst)
+        worst = max(rows, key=lambda row: error(row) / allow_row(row))
+        allowed, ratio = allow_row(worst), ratio_of(worst)
         what = _WORDS.get(group, group)
         text = f"step {worst.step + 1}: the norm of all {what} is {ratio:.4g} times the baseline's"
         if error(worst) <= allowed:
-            return checked(name, KEPT, text, ratio, 1 + allowed)
+            return report(name, KEPT, text, ratio, 1 + allowed)
         if (worst.cosine or 0.0) > COSINE["reassociated"]:
             text += ", and they point the same way: they are scaled"
-        return checked(name, BROKEN, text, ratio, 1 + allowed)
+        return report(name, BROKEN, text, ratio, 1 + allowed)
 
     def direction(self, name: str, group: str, limit: float) -> GateCheck:
         """Cosine between a whole group and the baseline's."""
         rows = [row for row in totals_of(self._comparison, group) if row.cosine is not None]
         if not rows:
-            return checked(name, UNDECIDED, f"no {group} were compared")
-        worst = max(rows, key=lambda row: turn(row) / self._allowed(row.step, 1 - limit))
-        least = 1 - self._allowed(worst.step, 1 - limit)
+            return report(name, UNDECIDED, f"no {group} were compared")
+        worst = max(rows, key=lambda row: turn(row) / self._allow(row.step, 1 - limit))
+        least = 1 - self._allow(worst.step, 1 - limit)
         text = f"step {worst.step + 1}: cosine of all {group} {worst.cosine:.6f}"
         if (worst.cosine or 0.0) >= least:
-            return checked(name, KEPT, text, worst.cosine, least)
+            return report(name, KEPT, text, worst.cosine, least)
         tensors = [row for row in self._comparison.tensors if row.group == group and row.cosine is not None]
         if tensors:
             text += f", most of all {max(tensors, key=lambda row: turn(row) * (row.base_norm or 0.0)).name}"
-        return checked(name, BROKEN, text, worst.cosine, least)
+        return report(name, BROKEN, text, worst.cosine, least)
 
     # Tensor by tensor.
 
@@ -265,7 +265,7 @@ class _Tolerances:
             if missing:
                 more = f", nor {len(missing) - 1} more" if len(missing) > 1 else ""
                 results.append(
-                    checked(name, BROKEN, f"{missing[0]} is not on both sides{more}", len(missing), 0)
+                    report(name, BROKEN, f"{missing[0]} is not on both sides{more}", len(missing), 0)
                 )
             elif group == "buffers":
                 running = [row for row in rows if row.name.endswith(_RUNNING)]
@@ -275,7 +275,7 @@ class _Tolerances:
             elif rows:
                 results.append(self._group(name, rows))
             elif group in ("gradients", "parameters"):
-                results.append(checked(name, UNDECIDED, f"no {group} were compared"))
+                results.append(report(name, UNDECIDED, f"no {group} were compared"))
         return results
 
     def _group(self, name: str, rows: list[TensorComparison]) -> GateCheck:
@@ -285,7 +285,7 @@ class _Tolerances:
         left_out = len({row.name for row in rows} - {row.name for row in judged})
         note = f"; {left_out} tensors whose exact gradient is zero are left out" if left_out else ""
         if not judged:
-            return checked(name, UNDECIDED, f"nothing to compare{note}")
+            return report(name, UNDECIDED, f"nothing to compare{note}")
         limit_of = self._loose if self.is_loose else self._reassociated
         worst = max(judged, key=lambda row: overshoot(*limit_of(row)))
         value, limit = limit_of(worst)
@@ -294,18 +294,18 @@ class _Tolerances:
         if not worst.point:
             value, limit = worst.norm or 0.0, worst.base_norm or 0.0
             text = f"{worst.name}, step {worst.step + 1}: {value:.6g}, {limit:.6g} before{note}"
-        return checked(name, KEPT if is_allowed else BROKEN, text, value, limit)
+        return report(name, KEPT if is_allowed else BROKEN, text, value, limit)
 
     def _exact(self, name: str, rows: list[TensorComparison]) -> GateCheck:
         unequal = [row for row in rows if not row.equal]
         if not unequal:
             count = len({row.name for row in rows})
-            return checked(name, KEPT, f"bit for bit the same ({count} tensors)", 0, 0)
+            return report(name, KEPT, f"bit for bit the same ({count} tensors)", 0, 0)
         worst = max(unequal, key=lambda row: overshoot(relative(row), self._floor_of(row)))
         value, limit = relative(worst), self._floor_of(worst)
         text = f"{len(unequal)} tensors differ, most of all {worst.name} in step {worst.step + 1}"
         text += f" (relative {value:.3g}; the baseline from itself: {limit / FLOOR:.3g})"
-        return checked(name, KEPT if limit > 0 and value <= limit else BROKEN, text, value, limit)
+        return report(name, KEPT if limit > 0 and value <= limit else BROKEN, text, value, limit)
 
     def _is_left_out(self, row: TensorComparison) -> bool:
         return row.name.split("/")[0] in self._without_gradient
@@ -383,5 +383,5 @@ def _batches_tracked(comparison: NumericsComparison) -> GateCheck:
     for row in rows:
         if not row.equal:
             text = f"{row.name}, step {row.step + 1}: {row.norm:.6g} batches, {row.base_norm:.6g} before"
-            return checked("batchnorm", BROKEN, text, row.norm, row.base_norm)
-    return checked("batchnorm", KEPT, "it counts as many batches" if rows else "there is none")
+            return report("batchnorm", BROKEN, text, row.norm, row.base_norm)
+    return report("batchnorm", KEPT, "it counts as many batches" if rows else "there is none")

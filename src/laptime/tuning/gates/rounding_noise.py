@@ -62,12 +62,12 @@ def largest(
     return found
 
 
-def _turned(rows: Iterable[TensorComparison]) -> list[float]:
+def _find_turns(rows: Iterable[TensorComparison]) -> list[float]:
     """1 - cosine of each, if it is known."""
     return [1 - row.cosine for row in rows if row.cosine is not None]
 
 
-def _lengthened(rows: Iterable[TensorComparison]) -> list[float]:
+def _compare_norms(rows: Iterable[TensorComparison]) -> list[float]:
     """Return how far the norm of each is off, relative, if it is known."""
     return [abs(row.norm / row.base_norm - 1) for row in rows if row.norm and row.base_norm]
 
@@ -92,12 +92,12 @@ def last_bits_errors(
 
 def last_bits_norm(simulated: Sequence[TensorComparison], usual: float) -> float:
     """Return how far the norm of all gradients may be off, relative, in class reassociated."""
-    return max(usual, min(LAST_BITS_NORM, LAST_BITS_TIMES * max(_lengthened(simulated), default=0.0)))
+    return max(usual, min(LAST_BITS_NORM, LAST_BITS_TIMES * max(_compare_norms(simulated), default=0.0)))
 
 
 def last_bits_cosine(simulated: Sequence[TensorComparison], usual: float) -> float:
     """The least cosine of all gradients in class reassociated."""
-    return min(usual, max(LAST_BITS_COSINE, 1 - LAST_BITS_TIMES * max(_turned(simulated), default=0.0)))
+    return min(usual, max(LAST_BITS_COSINE, 1 - LAST_BITS_TIMES * max(_find_turns(simulated), default=0.0)))
 
 
 def precision_norm(candidate: TensorComparison, simulated: Sequence[TensorComparison]) -> float:
@@ -110,15 +110,15 @@ def precision_norm(candidate: TensorComparison, simulated: Sequence[TensorCompar
 
     candidate: all gradients of the step. simulated: all gradients, by step."""
     across = math.sqrt(_square_across(candidate.cosine or 0.0))
-    lengthened = PRECISION_TIMES * max(_lengthened(simulated), default=0.0)
-    noise = max(max(_turned(simulated), default=0.0), lengthened)
+    lengthened = PRECISION_TIMES * max(_compare_norms(simulated), default=0.0)
+    noise = max(max(_find_turns(simulated), default=0.0), lengthened)
     most = min(max(PRECISION_NORM, lengthened), PRECISION_NORM_LOUD)
     return min(most, PRECISION_ALONG * across, noise)
 
 
 def precision_cosine(simulated: Sequence[TensorComparison], usual: float) -> float:
     """The least cosine of all gradients in class precision; `usual` if the simulation tells nothing."""
-    turns = _turned(simulated)
+    turns = _find_turns(simulated)
     if not turns:
         return usual
     error = PRECISION_TIMES * _square_across(1 - max(turns))

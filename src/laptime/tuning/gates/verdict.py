@@ -21,7 +21,7 @@ from laptime.analysis.student_t import t_quantile
 from laptime.records.quantity import KEPT, UNDECIDED, Judgement
 from laptime.records.tuning import GATED, Convergence, ConvergenceWord, Gate, GateCheck, Numerics
 from laptime.tuning.gates import data, invariants, numeric
-from laptime.tuning.gates.invariants import checked
+from laptime.tuning.gates.invariants import report
 from laptime.tuning.optimization import farthest
 from laptime.tuning.trial.messages import NumericsComparison
 
@@ -60,27 +60,27 @@ def judge(
     numerics = cast(Numerics, farthest(all_classes))
     checks: list[GateCheck] = []
     if candidate is None or not candidate.steps:
-        checks.append(checked("steps", UNDECIDED, "no training step was captured"))
+        checks.append(report("steps", UNDECIDED, "no training step was captured"))
     else:
         checks += invariants.checks(candidate, numerics)
         checks += numeric.checks(candidate, numerics, again, rounded, perturbed)
-        checks += _applied(candidate)
+        checks += _note_refused(candidate)
     if samples is not None:
         data_class = "random" if "random" in all_classes and numerics != "algorithm" else numerics
         checks += data.checks(samples.data, data_class, samples_again.data if samples_again else None)
-        checks += _applied(samples)
+        checks += _note_refused(samples)
     elif needs_samples or {"random", "algorithm"} & all_classes:
-        checks.append(checked("samples", UNDECIDED, "the loader's samples are not known"))
+        checks.append(report("samples", UNDECIDED, "the loader's samples are not known"))
     return gate_of(numerics, candidate.steps if candidate else 0, checks)
 
 
-def _applied(comparison: NumericsComparison) -> list[GateCheck]:
+def _note_refused(comparison: NumericsComparison) -> list[GateCheck]:
     """A change that was refused is not in what was captured."""
     if not comparison.refused:
         return []
     first = comparison.refused[0]
     text = f"{first.get('name', 'a change')} could not be applied: {first.get('why', '')}"
-    return [checked("applied", UNDECIDED, text)]
+    return [report("applied", UNDECIDED, text)]
 
 
 def gate_of(numerics: Numerics, steps: int, checks: list[GateCheck]) -> Gate:
@@ -123,7 +123,7 @@ def margin(baseline: list[list[float]]) -> float | None:
     return SHARE * stdev(finals)
 
 
-def judged(baseline: list[list[float]], final: list[list[float]], allowed: float | None) -> Convergence:
+def judge_loss(baseline: list[list[float]], final: list[list[float]], allowed: float | None) -> Convergence:
     """The word for losses by step of both, one list a seed, in the same order of seeds. allowed: what
     `margin` said before `final` was run."""
     pairs = [(one, other) for one, other in zip(baseline, final, strict=False) if one and other]

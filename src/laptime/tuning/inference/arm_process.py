@@ -29,7 +29,7 @@ Model = Callable[..., Any]
 Array = np.ndarray[Any, Any]
 
 
-def loaded(folder: Path) -> Model:
+def load_model(folder: Path) -> Model:
     """Load the model with `load()` of the folder's tuned.py."""
     model: Model = module_in(folder / "tuned.py").load()
     return model
@@ -96,24 +96,24 @@ def _array(value: Any) -> Array:
     return np.array(value, np.float32 if value.dtype == np.float16 else value.dtype)
 
 
-def _copied(value: Any) -> Any:
+def _copy(value: Any) -> Any:
     return value.clone() if hasattr(value, "clone") else value.copy()
 
 
-def _strided(value: Any) -> Any:
+def _stride(value: Any) -> Any:
     """The same numbers, each second place of memory left out."""
     if hasattr(value, "clone"):
         return value.unsqueeze(-1).repeat(*[1] * value.ndim, 2)[..., 0]
     return np.repeat(value[..., None], 2, -1)[..., 0]
 
 
-def untimed(call: float) -> int:
+def count_warmup(call: float) -> int:
     """Calls of a block that do not count: what the other side's block left in caches is to be forgotten.
     call: seconds of one."""
     return 2 if call < LONG_CALL else 1
 
 
-def timed(
+def time_calls(
     model: Model, inputs: list[Any], calls: float, limit: float = float("inf"), *, device: Any
 ) -> dict[str, Any]:
     """Seconds of each call, of so many or for so long.
@@ -122,7 +122,7 @@ def timed(
     Raises RuntimeError: the last one gives other outputs than the first, for the same inputs."""
     given = arrays(inputs)
     made, began = 0, time.perf_counter()
-    while made < untimed(time.perf_counter() - began):
+    while made < count_warmup(time.perf_counter() - began):
         output = model(*inputs)
         device.wait()
         made += 1
@@ -161,7 +161,7 @@ def outputs(model: Model, calls: list[list[Any]], path: str, *, threads: int = T
     counts: list[int | str] = []
     changed, kept = False, list[tuple[Any, list[Array]]]()
     for at, inputs in enumerate(calls):
-        given = list(map(_copied, inputs))
+        given = list(map(_copy, inputs))
         try:
             output = model(*given)
             made = arrays(output)
@@ -174,10 +174,10 @@ def outputs(model: Model, calls: list[list[Any]], path: str, *, threads: int = T
         counts.append(len(made))
         kept = kept or [(output, made)]
     overwritten = any(not all(map(_equal, leaves(output), made)) for output, made in kept)
-    again = arrays(model(*map(_copied, calls[0]))) if (ran := isinstance(counts[0], int)) else []
+    again = arrays(model(*map(_copy, calls[0]))) if (ran := isinstance(counts[0], int)) else []
     first = [held[f"0_{place}"] for place in range(len(again))]
     repeats = all(one.tobytes() == other.tobytes() for one, other in zip(again, first, strict=True))
-    about["laid"] = not ran or all(map(_alike, leaves(model(*map(_strided, calls[0]))), first))
+    about["laid"] = not ran or all(map(_alike, leaves(model(*map(_stride, calls[0]))), first))
     np.savez(path, **held)  # type: ignore[arg-type]
     right = [
         (inputs, [held[f"{at}_{place}"] for place in range(count)])
@@ -206,7 +206,7 @@ def again_and_again(
         inputs, before = right[made % len(right)]
         made += 1
         try:
-            output = model(*map(_copied, inputs))
+            output = model(*map(_copy, inputs))
         except Exception as error:
             return made, f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0][:200]}"
         if not all(map(_alike, leaves(output), before)):
@@ -247,7 +247,7 @@ def _equal(one: Any, other: Any) -> bool:
 class Host:
     """The CPU: a call has ended when it returns; the peak is the largest resident set."""
 
-    def moved(self, inputs: list[Any]) -> list[Any]:
+    def move(self, inputs: list[Any]) -> list[Any]:
         """The same inputs."""
         return inputs
 
@@ -285,7 +285,7 @@ class Cuda:
         self._taken = 0
         self.begin()
 
-    def moved(self, inputs: list[Any]) -> list[Any]:
+    def move(self, inputs: list[Any]) -> list[Any]:
         """The inputs on the device, once, before anything is timed."""
         return [each.to(self._device) for each in inputs]
 
@@ -324,17 +324,17 @@ def main() -> None:
     folder, recorded = map(Path, sys.argv[1:3])
     device = device_named(sys.argv[4])
     began = time.perf_counter()
-    model = loaded(folder)  # before the inputs: it may set what torch reads when it makes its first tensor
+    model = load_model(folder)  # before the inputs: it may set what torch reads for its first tensor
     seconds = time.perf_counter() - began
-    calls = [device.moved(each) for each in inputs_in(recorded, as_arrays=sys.argv[3] == "arrays")]
+    calls = [device.move(each) for each in inputs_in(recorded, as_arrays=sys.argv[3] == "arrays")]
     tell({"seconds": seconds})
     for message in parent:
         command = json.loads(message)
         device.begin()
         if "calls" in command:
-            tell(timed(model, calls[0], command["calls"], device=device))
+            tell(time_calls(model, calls[0], command["calls"], device=device))
         elif "seconds" in command:
-            tell(timed(model, calls[0], float("inf"), command["seconds"], device=device))
+            tell(time_calls(model, calls[0], float("inf"), command["seconds"], device=device))
         else:
             several = THREADS if sys.argv[4] == "cpu" else 0  # folders for a device take one call at a time
             tell(outputs(model, calls, command["outputs"], threads=several))

@@ -12,7 +12,7 @@ from typing import Any
 from laptime import targets
 from laptime.tuning.inference import handed_back
 from laptime.tuning.inference.changes import artefact_of, form_of, is_as_exported, load
-from laptime.tuning.inference.draft import Draft, Refused, by_position, link, opened
+from laptime.tuning.inference.draft import Draft, Refused, by_position, link, load_target
 from laptime.tuning.inference.samples import first_of
 from laptime.tuning.optimization import Recipe
 
@@ -43,7 +43,7 @@ class Origin:
             return Draft(None, [], self.varies, self.outputs, calibration, form="onnx", file=Path(file))
         traced = max(self.batch, TRACED) if any(self.varies) else self.batch
         sample = None if self.names is None else first_of(calibration, self.names)
-        module, inputs = by_position(opened(self.target, sample, self.device), traced)
+        module, inputs = by_position(load_target(self.target, sample, self.device), traced)
         about: dict[str, Any] = {"device": self.device, "lengths": self.lengths}
         return Draft(module, inputs, self.varies, self.outputs, calibration, **about)
 
@@ -69,7 +69,7 @@ def build(
     except Refused as refused:
         shutil.rmtree(place, ignore_errors=True)
         return {"refused": str(refused), "form": draft.form}
-    write_folder(place, tuned_of(draft), draft.settings, target=begins.target, recipe=recipe)
+    write_folder(place, find_tuned(draft), draft.settings, target=begins.target, recipe=recipe)
     return {"refused": "", "form": draft.form}
 
 
@@ -99,11 +99,11 @@ def derive(artefact: Path, form: str, folder: Path, *, recipe: Recipe, device: s
     for path in artefact.iterdir():
         if path.is_file() and path.name not in WRITTEN:
             link(path, folder / path.name)
-    tuned = tuned_of(draft)
+    tuned = find_tuned(draft)
     write_folder(folder, tuned, draft.settings, target=about["target"], recipe=recipe.to_json())
 
 
-def tuned_of(draft: Draft) -> str:
+def find_tuned(draft: Draft) -> str:
     """The file of `handed_back/` that loads a draft."""
     form = form_of(draft.form)
     return form.tuned if draft.device == "cpu" else form.on_cuda

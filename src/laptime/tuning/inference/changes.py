@@ -21,7 +21,7 @@ from laptime.kit import registry
 from laptime.kit.errors import LaptimeError, Unavailable, UsageError, unknown
 from laptime.launch import fresh_call
 from laptime.launch.interpreter import path_of
-from laptime.tuning.candidates import left_out
+from laptime.tuning.candidates import find_veto
 from laptime.tuning.loop_profile import LoopProfile, unmet_need
 from laptime.tuning.optimization import Change, Declaration, Options, Recipe, farthest
 from laptime.tuning.search.evaluator import Candidate, CandidateSet
@@ -180,7 +180,7 @@ def find_candidates(
     for name in names():
         own = load(name)
         why = (
-            left_out(name, only, skip)
+            find_veto(name, only, skip)
             or (f"{lacks[0]} is not installed" if (lacks := missing_of(name)) else "")
             or ("" if goal in own.goals else f"does not serve the goal {goal}")
             or ("" if own.numerics in allow else f"its class is {own.numerics}: --allow {own.numerics}")
@@ -241,7 +241,7 @@ class Interpreters:
                 example = "--python openvino=.venv-ov"
                 raise unknown("package", package, NAMED, option="--python", example=example)
             named[package] = path_of(python)
-            if package not in _installed(named[package]):
+            if package not in _ask_installed(named[package]):
                 raise Unavailable(
                     f"{package} is not installed in {python}",
                     why="--python says that it is",
@@ -269,20 +269,20 @@ class Interpreters:
         if not python:
             return missing(packages)
         of_export = [each for each in packages if each in EXPORTING]
-        there = _installed(python)
+        there = _ask_installed(python)
         return [*missing(of_export), *(each for each in packages if each not in (*of_export, *there))]
 
     def has_torch(self, python: str) -> bool:
         """Whether PyTorch is installed there; "": laptime's own."""
-        return not python or "torch" in _installed(python)
+        return not python or "torch" in _ask_installed(python)
 
 
 @cache
-def _installed(python: str) -> frozenset[str]:
+def _ask_installed(python: str) -> frozenset[str]:
     """Return which of the packages that changes need, and torch, are installed there."""
-    return frozenset(fresh_call.call(f"{__name__}:installed", {}, timeout=PROBE, python=python))
+    return frozenset(fresh_call.call(f"{__name__}:list_installed", {}, timeout=PROBE, python=python))
 
 
-def installed() -> list[str]:
+def list_installed() -> list[str]:
     """Say which of the packages that are asked for are installed here."""
     return [name for name in (*NAMED, "torch") if find_spec(name) is not None]

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from laptime.backends import torch as torch_backend
-from laptime.backends.torch.tensors import is_tensor, mapped, tensors
+from laptime.backends.torch.tensors import is_tensor, map_leaves, tensors
 from laptime.records.plan import Variant
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class Draft:
         ]
 
 
-def opened(target: str, sample: Sample | None = None, device: str = "cpu") -> TorchModel:
+def load_target(target: str, sample: Sample | None = None, device: str = "cpu") -> TorchModel:
     """The target in PyTorch, with weights drawn from the seed if it has none. sample: inputs of a call in
     place of the target's own. device: where model and inputs lie."""
     from laptime.backends.torch.loading import load
@@ -74,10 +74,10 @@ def by_position(model: TorchModel, batch: int) -> tuple[torch.nn.Module, list[to
     is_plain = not kwargs and all(map(is_tensor, args))
     # Packages of vision models, which give tensors, tuples or dicts.
     is_simple = type(module).__module__.partition(".")[0] in ("torch", "torchvision", "timm")
-    return (module if is_plain and is_simple else _wrapped(module, args, kwargs)), inputs
+    return (module if is_plain and is_simple else _wrap(module, args, kwargs)), inputs
 
 
-def _wrapped(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.nn.Module:
+def _wrap(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.nn.Module:
     """The module around a structure of inputs; outputs that are mappings or dataclasses become dicts."""
     import torch
 
@@ -88,7 +88,7 @@ def _wrapped(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> torc
 
         def forward(self, *given: torch.Tensor) -> Any:
             rest = iter(given)
-            positional, named = mapped(
+            positional, named = map_leaves(
                 lambda leaf: next(rest) if is_tensor(leaf) else leaf, (list(args), kwargs)
             )
             return plain(self.module(*positional, **named))
@@ -117,7 +117,7 @@ def structure_of(output: Any) -> list[str] | None:
     return list(output) if isinstance(output, dict) else []
 
 
-def structured(parts: Sequence[Any], names: list[str] | None) -> Any:
+def restructure(parts: Sequence[Any], names: list[str] | None) -> Any:
     """Tensors as an output of such names: one alone, a dict, a tuple; see `Draft.outputs`."""
     if names is None:
         return parts[0]

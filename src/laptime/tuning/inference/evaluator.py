@@ -27,10 +27,10 @@ from laptime.records.details import Agreement
 from laptime.records.environment import Device, Environment
 from laptime.records.quantity import KEPT, UNDECIDED, Judgement
 from laptime.records.tuning import Gate, GateCheck
-from laptime.tuning.gates.invariants import checked, word
-from laptime.tuning.inference.arm_process import untimed
+from laptime.tuning.gates.invariants import report, word
+from laptime.tuning.inference.arm_process import count_warmup
 from laptime.tuning.inference.changes import find_candidates, numerics_of
-from laptime.tuning.inference.folders import Folders, built
+from laptime.tuning.inference.folders import Folders, strip
 from laptime.tuning.inference.request import ModelRequest
 from laptime.tuning.inference.sameness import UserMetric, outputs_in, with_checks
 from laptime.tuning.inference.sameness import sameness as judged
@@ -108,7 +108,7 @@ class ModelEvaluator(Sides):
     def environment(self) -> Environment:
         """The machine, with what the survey knows of libraries and the device."""
         devices = msgspec.convert(self.surveyed.get("devices", []), list[Device])
-        return machine.environment().extended(devices, self.surveyed["libraries"], {})
+        return machine.environment().extend(devices, self.surveyed["libraries"], {})
 
     # The contract of a search
 
@@ -128,7 +128,7 @@ class ModelEvaluator(Sides):
             calls = self.calls_in_block(side.call)
             blocks, until = list[float](), self.elapsed() + NOISE_SECONDS
             while len(blocks) < (NOISE_BLOCKS if self.elapsed() < until else FEW_BLOCKS):
-                blocks.append(self.figure(self.timed(recipe, side, calls)))
+                blocks.append(self.figure(self.time_calls(recipe, side, calls)))
             step, peak = median(blocks) / many, side.peak
         noise = spread([log(after / before) for before, after in pairwise(blocks)])
         if many > 1 and self.loop_profile is None:  # as it is, it is one process
@@ -154,8 +154,8 @@ class ModelEvaluator(Sides):
     def candidates(self, loop_profile: LoopProfile, recipe: Recipe) -> CandidateSet:
         """Return the candidates on top of a recipe; threads that go with instances are chosen later."""
         request, call = self.request, loop_profile.step * self.raced.instances
-        incumbent = self.ready_by.get(built(recipe), self.ready)
-        others = [seconds for each, seconds in self.ready_by.items() if built(each)]
+        incumbent = self.ready_by.get(strip(recipe), self.ready)
+        others = [seconds for each, seconds in self.ready_by.items() if strip(each)]
         offered = find_candidates(
             loop_profile,
             recipe,
@@ -163,7 +163,7 @@ class ModelEvaluator(Sides):
             allow=request.classes,
             only=tuple(request.only),
             skip=tuple(request.skip),
-            block=(self.calls_in_block(call) + untimed(call)) * call,
+            block=(self.calls_in_block(call) + count_warmup(call)) * call,
             # Until both arms of a race are ready, by those that were: they load at the same time.
             starts=max(incumbent, median(others)) if others else LOADING_BOTH * incumbent,
             rounds=OF_ONE_PROCESS,
@@ -180,7 +180,7 @@ class ModelEvaluator(Sides):
         In a race several instances of both sides have shared the CPUs when they loaded."""
         if self.raced.instances == 1:
             return self.ready_by.get(recipe, self.ready)
-        return self.ready_by.get(recipe, 2 * self.ready) / 2 if built(recipe) else self.ready_as_is
+        return self.ready_by.get(recipe, 2 * self.ready) / 2 if strip(recipe) else self.ready_as_is
 
     def race(self, incumbent: Recipe, candidate: Recipe, *, fresh: bool = False) -> Generator[Round]:
         """Paired blocks of calls in random order; both processes live through some rounds (`fresh`: one).
@@ -191,7 +191,7 @@ class ModelEvaluator(Sides):
             with self.accounting.spent_on("race"), ExitStack() as stack:
                 recipes = (incumbent, candidate)
                 for each in map(self.as_raced, recipes):  # no arm waits for the other one's
-                    self.folders.written(each)
+                    self.folders.ensure(each)
                 sides = list[Side]()
                 for each in recipes:
                     sides.append(stack.push(self.side(each)))
@@ -202,10 +202,10 @@ class ModelEvaluator(Sides):
                 one, other = sides
                 counts = [self.calls_in_block(side.call) for side in sides]
                 self.ready_by.update({incumbent: one.ready, candidate: other.ready})
-                block = lambda *timed: self.figure(self.timed(*timed))  # noqa: E731
+                block = lambda *timed: self.figure(self.time_calls(*timed))  # noqa: E731
                 blocks = [partial(block, *each) for each in zip(recipes, sides, counts, strict=True)]
                 for before, after in islice(rounds(blocks, coin), 1 if fresh else OF_ONE_PROCESS):
-                    self.ratios[built(incumbent), built(candidate)].append(after / before)
+                    self.ratios[strip(incumbent), strip(candidate)].append(after / before)
                     yield Round(after / before, memory=other.peak / one.peak, process=process)
             process += 1
 
@@ -222,24 +222,24 @@ class ModelEvaluator(Sides):
         Raises TrialFailed: it does not run."""
         until = self.elapsed() + LIMITS * self.request.budget
         while True:
-            timing = self.timings[built(recipe)]
+            timing = self.timings[strip(recipe)]
             checks = self.limits.checks(timing.seconds, timing.peak) if timing.peak else []
             is_open = not checks or word(checks) is UNDECIDED
             if not self.limits or not is_open or (checks and self.elapsed() > until):
                 return checks
             with self.accounting.spent_on("measure"), self.arm(recipe) as arm:
                 seconds = min(LONG, max(SHORT, self.limits.calls * arm.call / ASKED_OF))
-                self.timed(recipe, arm, max(FEWEST, round(seconds / arm.call)))
+                self.time_calls(recipe, arm, max(FEWEST, round(seconds / arm.call)))
 
     def sameness(self, candidate: Recipe) -> Gate:
         """Whether the folder computes what the model does. Raises TrialFailed: it does not run."""
         if candidate not in self.gates:
             path = self.folders.outputs_of(candidate)
-            both = self._compared(candidate, self.recorded, self.calls, path, self._metric)
+            both = self._compare(candidate, self.recorded, self.calls, path, self._metric)
             self.gates[candidate], self.agreements[candidate] = both
         return self.gates[candidate]
 
-    def _compared(
+    def _compare(
         self,
         recipe: Recipe,
         recorded: RecordedCalls,
@@ -263,14 +263,14 @@ class ModelEvaluator(Sides):
         if (recipe, batch) not in self._batch_checks:
             calls = self._calls_of(batch)
             with self.accounting.spent_on("gate"):
-                recorded = self._recorded_of(calls, batch)
-            again, _ = self._compared(recipe, recorded, calls, self.folder / f"outputs-{batch}.npz")
+                recorded = self._record_calls(calls, batch)
+            again, _ = self._compare(recipe, recorded, calls, self.folder / f"outputs-{batch}.npz")
             outcome = Judgement.of_all(check.outcome for check in again.checks)
-            check = checked("chosen_batch_size", outcome, f"calls of {batch} items: {again.reason}")
+            check = report("chosen_batch_size", outcome, f"calls of {batch} items: {again.reason}")
             self._batch_checks[recipe, batch] = check
         return with_checks(gate, [self._batch_checks[recipe, batch]])
 
-    def _recorded_of(self, calls: Path, batch: int) -> RecordedCalls:
+    def _record_calls(self, calls: Path, batch: int) -> RecordedCalls:
         outputs = self.folder / f"reference-{batch}.npz"
         with self.arm(Recipe(), calls) as arm:
             made = outputs_in(outputs, arm.outputs(outputs))

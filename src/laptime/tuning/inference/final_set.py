@@ -1,7 +1,7 @@
 """Which of all that was measured is handed back.
 
 `points` are all recipes that were timed on the way, with the Pareto front; `within_limits` takes the best one
-that keeps the limits. `deployed` chooses instances, threads and batch sizes of the final set, if these are
+that keeps the limits. `deploy` chooses instances, threads and batch sizes of the final set, if these are
 asked for: `--goal throughput`, `--batch 1,8`, `--goal cost`."""
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from laptime.tuning.inference.setups import (
     Seen,
     Setup,
     Visit,
-    chosen,
+    choose,
     cost_of,
     distance,
     table,
@@ -35,7 +35,7 @@ from laptime.tuning.inference.setups import (
 )
 from laptime.tuning.inference.sides import Timing
 from laptime.tuning.optimization import Recipe
-from laptime.tuning.recipe_file import applied
+from laptime.tuning.recipe_file import list_applied
 from laptime.tuning.search.evaluator import TrialFailed
 from laptime.tuning.search.ladder import SearchResult
 from laptime.verbs.bench.variants import room
@@ -92,7 +92,7 @@ def _point(
     limits, interval = evaluator.limits, shifting_level.interval(np.array(seen.seconds), 0.5)
     return Point(
         label=", ".join(map(str, recipe)) or "as it is",
-        recipe=applied(recipe),
+        recipe=list_applied(recipe),
         **asdict(setup),
         latency=by * median(seen.seconds),
         ci95=interval and (by * interval[0], by * interval[1]),
@@ -179,7 +179,7 @@ def seconds_to_deploy(evaluator: ModelEvaluator, recipe: Recipe) -> float:
     return len(setups_of(evaluator)) * visits * (VISIT + evaluator.ready_alone(recipe))
 
 
-def deployed(
+def deploy(
     evaluator: ModelEvaluator, recipe: Recipe, *, until: float, noise: float, say: Callable[[str], None]
 ) -> tuple[Recipe, Setup, list[Point]]:
     """The best setup of a recipe, with its number of threads in the recipe, and all setups as points.
@@ -191,11 +191,11 @@ def deployed(
         say(f"{setup.instances} x {setup.threads} threads, batch {setup.batch}")
         try:
             with evaluator.accounting.spent_on("race"):
-                return visited(evaluator, with_threads(recipe, setup.threads), setup)
+                return visit_setup(evaluator, with_threads(recipe, setup.threads), setup)
         except TrialFailed:
             return None
 
-    best, seen = chosen(
+    best, seen = choose(
         setups,
         visit,
         limits=evaluator.limits,
@@ -215,7 +215,7 @@ def deployed(
     return with_threads(recipe, best.threads), best, with_front(made)
 
 
-def visited(evaluator: ModelEvaluator, recipe: Recipe, setup: Setup) -> Visit:
+def visit_setup(evaluator: ModelEvaluator, recipe: Recipe, setup: Setup) -> Visit:
     """A setup in new processes for a second or so. Raises TrialFailed: it does not run."""
     visits: list[Visit] = []
     with evaluator.fleet(recipe, setup) as fleet:

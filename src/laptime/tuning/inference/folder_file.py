@@ -76,7 +76,7 @@ class FolderFile(Struct, frozen=True, kw_only=True):
     needs: list[str] = []  # packages that tuned.py imports, at the versions that were compared
 
 
-def taken(settings: dict[str, Any], calls: RecordedCalls, device: str) -> str:
+def say_inputs(settings: dict[str, Any], calls: RecordedCalls, device: str) -> str:
     """Types and sizes of the tensors that a folder takes, and who may call it. settings: of its tuned.py.
     calls: that it was compared on."""
     given = calls.calls[0].inputs
@@ -94,7 +94,7 @@ def readme(file: FolderFile, calls: RecordedCalls, types: list[str]) -> str:
     import tuned
     model = tuned.load()
 
-- takes: {taken(file.settings, calls, file.device)}
+- takes: {say_inputs(file.settings, calls, file.device)}
 - any: any size but 0; all else raises ValueError
 - gives: {words_of(file.settings.get("outputs"))}; {", ".join(types)}
 - threads: {threads} threads in a call
@@ -117,7 +117,7 @@ def hand_back(
     setup: Setup | None = None,
 ) -> Path:
     """Copy the folder of a recipe; all of it or nothing. Raises UsageError: it cannot be written there."""
-    source = evaluator.folders.written(recipe)
+    source = evaluator.folders.ensure(recipe)
     file = msgspec.json.decode((source / "recipe.json").read_bytes(), type=FolderFile)
     serve = Serve()
     if setup is not None and setup.threads:

@@ -27,7 +27,7 @@ from laptime.tuning.search.evaluator import TrialFailed
 from laptime.tuning.time_accounting import TimeAccounting
 
 
-def built(recipe: Recipe) -> Recipe:
+def strip(recipe: Recipe) -> Recipe:
     """A recipe without the control, which changes nothing."""
     return recipe.without("identity")
 
@@ -66,7 +66,7 @@ class Folders:
 
     def is_isolated(self, recipe: Recipe) -> bool:
         """Whether its folder runs without laptime: all but the model as it is, in PyTorch."""
-        return self.is_file or bool(built(recipe))
+        return self.is_file or bool(strip(recipe))
 
     def python(self, recipe: Recipe) -> str:
         """The interpreter that its folder is written and runs in; "": laptime's own."""
@@ -78,21 +78,21 @@ class Folders:
 
     def form(self, recipe: Recipe) -> str:
         """Say how a written folder runs the model: a name of `FORMS`."""
-        return self._forms[built(recipe)]
+        return self._forms[strip(recipe)]
 
     def outputs_of(self, recipe: Recipe) -> Path:
-        """File of what a gated folder makes of the recorded inputs. Raises TrialFailed: see `written`."""
-        return self.home / f"{self.written(recipe).name}-outputs.npz"
+        """File of what a gated folder makes of the recorded inputs. Raises TrialFailed: see `ensure`."""
+        return self.home / f"{self.ensure(recipe).name}-outputs.npz"
 
     def settings(self, recipe: Recipe) -> dict[str, Any]:
-        """Settings of a folder's tuned.py. Raises TrialFailed: see `written`."""
-        settings: dict[str, Any] = json.loads((self.written(recipe) / "recipe.json").read_text())["settings"]
+        """Settings of a folder's tuned.py. Raises TrialFailed: see `ensure`."""
+        settings: dict[str, Any] = json.loads((self.ensure(recipe) / "recipe.json").read_text())["settings"]
         return settings
 
-    def written(self, recipe: Recipe) -> Path:
+    def ensure(self, recipe: Recipe) -> Path:
         """The folder of a recipe; written when it is first wanted.
         Raises TrialFailed: it cannot be written."""
-        recipe = built(recipe)
+        recipe = strip(recipe)
         if recipe not in self._folders:
             folder = self.home / f"arm{len(self._folders)}"
             with self.accounting.spent_apart_on("build"):
@@ -122,14 +122,14 @@ class Folders:
             made = {"refused": "", "form": ""}
             if python and is_as_exported(changes) and not self.is_file:
                 # Its interpreter need not have PyTorch.
-                made = self._called("export", origin)
+                made = self._call("export", origin)
                 arguments["file"] = str(export)
             if not made["refused"]:
-                made = self._called("build", arguments, python)
+                made = self._call("build", arguments, python)
             self._artefacts[changes] = _Artefact(folder, made["form"], made["refused"])
         return self._artefacts[changes]
 
-    def _called(self, name: str, arguments: dict[str, Any], python: str = "") -> dict[str, Any]:
+    def _call(self, name: str, arguments: dict[str, Any], python: str = "") -> dict[str, Any]:
         """Call a function of `building`; if its process ends, that is a refusal, too."""
         self.accounting.trials += 1
         function = f"laptime.tuning.inference.building:{name}"

@@ -110,7 +110,7 @@ class ModelRequest:
     save: Save = True
     origins: dict[str, Origin] = field(default_factory=dict)
 
-    def completed(self) -> ModelRequest:
+    def complete(self) -> ModelRequest:
         """The request with what follows from what was asked, and is not a default of every field."""
         is_of_all = "goal" in self.origins and self.goal == "throughput"
         named = self.instances if "instances" in self.origins else [] if is_of_all else [1]

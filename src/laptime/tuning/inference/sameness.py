@@ -16,18 +16,18 @@ from typing import Any, cast
 import numpy as np
 from msgspec import structs
 
-from laptime.analysis.agreement import Call, judged, measured
+from laptime.analysis.agreement import Call, judge, measure
 from laptime.analysis.student_t import t_quantile
 from laptime.kit.errors import LaptimeError, TargetError
 from laptime.kit.text import count
-from laptime.measure.recorded_calls import RecordedCall, RecordedCalls, compared
+from laptime.measure.recorded_calls import RecordedCall, RecordedCalls, compare
 from laptime.records.details import Agreement
 from laptime.records.quantity import BROKEN, KEPT, UNDECIDED
 from laptime.records.tuning import Gate, GateCheck, Numerics, OutputSameness
-from laptime.tuning.gates.invariants import checked
+from laptime.tuning.gates.invariants import report
 from laptime.tuning.gates.verdict import gate_of
-from laptime.tuning.inference.draft import structured, words_of
-from laptime.tuning.inference.samples import called
+from laptime.tuning.inference.draft import restructure, words_of
+from laptime.tuning.inference.samples import call_user
 
 Arrays = list[np.ndarray[Any, Any]]
 REFERENCE = "the model as it is"
@@ -58,7 +58,7 @@ def sameness(
         about: names and types of the model's outputs, see `survey.survey`; None: they are not looked at.
     """
     samples = about.get("samples", 0) if about else 0
-    recorded, made, more = _taken(recorded, outputs_in(path, answer, about), more, precision, samples)
+    recorded, made, more = _drop_calls(recorded, outputs_in(path, answer, about), more, precision, samples)
     replayed = iter(made)
 
     def run(given: Arrays) -> Arrays:
@@ -67,7 +67,7 @@ def sameness(
             raise CallFailed(outputs)
         return outputs
 
-    agreement = compared(run, recorded, against=REFERENCE, dtype="float32")
+    agreement = compare(run, recorded, against=REFERENCE, dtype="float32")
     if numerics == "exact" and any(error.absolute for error in agreement.outputs):
         numerics = "reassociated"
     both = zip(made, recorded.calls, strict=True)
@@ -76,7 +76,7 @@ def sameness(
     text = "finite wherever the model's are" if is_finite else "infinite or NaN, but the model's are not"
     checks = [
         *(_kinds(answer, about) if about and about["types"] and "types" in answer else ()),
-        checked("finite", KEPT if is_finite else BROKEN, f"outputs are {text}"),
+        report("finite", KEPT if is_finite else BROKEN, f"outputs are {text}"),
         *_outputs(agreement, recorded, made, numerics, precision, more),
         *_calls(answer),
         *more,
@@ -114,7 +114,7 @@ FARTHER = 1.5
 """Times the largest number of the first inputs from which on others reach beyond a calibration by these."""
 
 
-def _taken(
+def _drop_calls(
     recorded: RecordedCalls, made: list[Arrays | str], more: Sequence[GateCheck], precision: str, samples: int
 ) -> tuple[RecordedCalls, list[Arrays | str], list[GateCheck]]:
     """Without the optional calls that were refused, as the folder takes fewer lengths, and in int8 without
@@ -129,12 +129,12 @@ def _taken(
             far |= set() if isinstance(made[at], str) else {at}
     if refused:
         text = f"{count(len(refused), 'length')} that the model takes: refused with a sentence"
-        checks.append(checked("lengths", KEPT, text))
+        checks.append(report("lengths", KEPT, text))
     if far:
         both = [Call(cast(Arrays, made[at]), calls[at].outputs, calls[at].batch) for at in far]
-        worst = max((error.rms for error in measured(both, against=REFERENCE).outputs), default=math.inf)
+        worst = max((error.rms for error in measure(both, against=REFERENCE).outputs), default=math.inf)
         text = f"int8 clips what reaches beyond the calibration: RMS error {worst:.1g} at twice as far"
-        checks.append(checked("ranges", KEPT, text, worst))
+        checks.append(report("ranges", KEPT, text, worst))
     kept = [at for at in range(len(made)) if at not in refused | far]
     left = replace(recorded, calls=[calls[at] for at in kept], optional=[])
     return left, [made[at] for at in kept], checks
@@ -145,12 +145,12 @@ def _kinds(answer: dict[str, Any], about: Mapping[str, Any]) -> Iterator[GateChe
     ours, theirs = answer["names"], about["outputs"]
     if (ours is None) != (theirs is None) or set(ours or ()) != set(theirs or ()):
         text = f"outputs are {words_of(ours)}, the model's {words_of(theirs)}"
-        yield checked("names", BROKEN, text)
+        yield report("names", BROKEN, text)
         return
     made = dict(zip(ours or range(len(answer["types"])), answer["types"], strict=False))
     named = zip(theirs or range(len(about["types"])), about["types"], strict=True)
     if wrong := [f"{made.get(name, 'missing')} for {each}" for name, each in named if made.get(name) != each]:
-        yield checked("types", BROKEN, f"an output has another type: {', '.join(wrong)}")
+        yield report("types", BROKEN, f"an output has another type: {', '.join(wrong)}")
 
 
 def _outputs(
@@ -163,17 +163,17 @@ def _outputs(
 ) -> list[GateCheck]:
     """Errors over all calls; if they are too large, those of the first call tell which inputs show it."""
     dtype = precision if numerics == "precision" else "float32"
-    judgement = judged(agreement, dtype)
+    judgement = judge(agreement, dtype)
     word, sentence = judgement.word, judgement.sentence
     worst = max((error.rms for error in agreement.outputs), default=None)
     if word == "same":
-        return [checked("outputs", KEPT, sentence, worst)]
+        return [report("outputs", KEPT, sentence, worst)]
     if word == "unknown":
         is_weighed = judgement.share > 1 and any(
             (check.name, check.outcome) == ("metric", KEPT) for check in more
         )
-        return [checked("outputs", KEPT if is_weighed else UNDECIDED, sentence, worst)]
-    return [checked(_where(recorded, made, dtype), BROKEN, sentence, worst)]
+        return [report("outputs", KEPT if is_weighed else UNDECIDED, sentence, worst)]
+    return [report(_where(recorded, made, dtype), BROKEN, sentence, worst)]
 
 
 def _where(recorded: RecordedCalls, made: list[Arrays | str], dtype: str) -> str:
@@ -185,8 +185,8 @@ def _where(recorded: RecordedCalls, made: list[Arrays | str], dtype: str) -> str
         calls = [Call(ours, call.outputs, call.batch) for ours, call in pairs if not isinstance(ours, str)]
         if len(calls) < len(pairs):
             return False
-        found = measured(calls, against=REFERENCE, rounding=recorded.rounding)
-        return not calls or judged(found, dtype).word in ("same", "unknown")
+        found = measure(calls, against=REFERENCE, rounding=recorded.rounding)
+        return not calls or judge(found, dtype).word in ("same", "unknown")
 
     same_size = [at for at, call in enumerate(recorded.calls) if call.batch == own]
     if not is_right([0]):
@@ -205,12 +205,12 @@ def _calls(answer: dict[str, Any]) -> Iterator[GateCheck]:
         ("layout", answer.get("laid", True), f"{same} {gaps}", f"inputs {gaps} give other outputs"),
         ("repeated", is_kept, f"{same} again, bit for bit", wrong),
     ):
-        yield checked(name, KEPT if kept else BROKEN, right if kept else text)
+        yield report(name, KEPT if kept else BROKEN, right if kept else text)
     for name, how in (("late", "one after the other"), ("threads", "by several threads at once")):
         made, wrong = answer.get(name, (0, ""))
         if made:
             text = f"one of {made} calls {how}: {wrong}" if wrong else f"{made} calls {how} give the same"
-            yield checked(name, BROKEN if wrong else KEPT, text)
+            yield report(name, BROKEN if wrong else KEPT, text)
 
 
 MARGIN = 0.01  # share of the model's own mean that may be lost
@@ -226,7 +226,7 @@ def scores(*, function: str, outputs: str, counts: list[int], structure: list[st
     import torch
 
     parts = [list(map(torch.from_numpy, each)) for each in outputs_in(Path(outputs), {"counts": counts})]
-    value = called(function, [structured(part, structure) for part in parts])
+    value = call_user(function, [restructure(part, structure) for part in parts])
     try:
         found = [float(each) for each in np.atleast_1d(np.asarray(value, dtype=float)).ravel()]
     except (TypeError, ValueError):
@@ -255,7 +255,7 @@ class UserMetric:
         self._samples = self.surveyed["samples"]
         if self.function:
             outputs = self.folder / "reference-outputs.npz"
-            self._reference = self._scores(outputs, stored(self.recorded.calls[: self._samples], outputs))
+            self._reference = self._scores(outputs, store(self.recorded.calls[: self._samples], outputs))
 
     def checks(self, outputs: Path, counts: list[int | str]) -> list[GateCheck]:
         """Whether a folder is as good; none without a metric. outputs, counts: see `arm_process.outputs`."""
@@ -263,11 +263,11 @@ class UserMetric:
         if not self.function:
             return []
         if not all(isinstance(count, int) for count in held):
-            return [checked("metric", UNDECIDED, "a call of a sample failed")]
+            return [report("metric", UNDECIDED, "a call of a sample failed")]
         try:
             return [as_good(self._reference, self._scores(outputs, held))]
         except LaptimeError as error:
-            return [checked("metric", BROKEN, f"{error.what}: {error.why}")]
+            return [report("metric", BROKEN, f"{error.what}: {error.why}")]
 
     def _scores(self, outputs: Path, counts: Sequence[int | str]) -> list[float]:
         arguments = {"function": self.function, "outputs": str(outputs), "counts": list(counts)}
@@ -276,7 +276,7 @@ class UserMetric:
         return made
 
 
-def stored(calls: Sequence[RecordedCall], path: Path) -> list[int]:
+def store(calls: Sequence[RecordedCall], path: Path) -> list[int]:
     """Writes recorded outputs as `arm_process` does; the number of tensors of each call."""
     arrays = {
         f"{at}_{place}": each for at, call in enumerate(calls) for place, each in enumerate(call.outputs)
@@ -290,7 +290,7 @@ def as_good(reference: Sequence[float], tuned: Sequence[float]) -> GateCheck:
     one, in pairs."""
     if len(reference) != len(tuned):
         text = f"{len(tuned)} scores, {len(reference)} of the model as it is"
-        return checked("metric", BROKEN, text)
+        return report("metric", BROKEN, text)
     mean = fmean(reference)
     differences = [after - before for before, after in zip(reference, tuned, strict=True)]
     change, allowed, reach = fmean(differences), 0.0 - MARGIN * abs(mean), 0.0
@@ -299,10 +299,10 @@ def as_good(reference: Sequence[float], tuned: Sequence[float]) -> GateCheck:
         reach = t_quantile(CONFIDENCE, pairs - 1) * stdev(differences) / math.sqrt(pairs)
         told += f": {change:+.3g} [{change - reach:+.3g}, {change + reach:+.3g}] on {pairs} scores"
     if change - reach >= allowed:
-        return checked("metric", KEPT, told, change, allowed)
+        return report("metric", KEPT, told, change, allowed)
     is_worse = change + reach < 0 and change < allowed
     more = "" if is_worse else "; more samples would decide"
-    return checked("metric", BROKEN if is_worse else UNDECIDED, told + more, change, allowed)
+    return report("metric", BROKEN if is_worse else UNDECIDED, told + more, change, allowed)
 
 
 def sameness_of(agreement: Agreement | None) -> list[OutputSameness]:

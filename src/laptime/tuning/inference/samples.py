@@ -29,7 +29,7 @@ class Sample:
     arrays: list[Array]  # in the order in which the call takes them
     names: tuple[str, ...] = ()  # keywords of the arrays; () if they are given by position
 
-    def ordered(self, names: Sequence[str]) -> Sample:
+    def reorder(self, names: Sequence[str]) -> Sample:
         """Return the sample with its keywords in another order; the same if there are none.
         Raises TargetError: the call takes others."""
         if not self.names:
@@ -53,15 +53,15 @@ class Sample:
         return tuple(tensors)
 
 
-def drawn(function: str) -> Iterator[Sample]:
+def draw(function: str) -> Iterator[Sample]:
     """Yield the samples of a user's function. function: `FILE.py:FUNCTION`.
     Raises TargetError: it gives no samples, or one that is no sample or not like the first. UserCodeError: it
     raised."""
-    given = called(function)
+    given = call_user(function)
     if not isinstance(given, Iterable) or isinstance(given, Mapping) or hasattr(given, "shape"):
         raise _unusable(function, f"it returned {type(given).__name__}, not a list or generator of samples")
     first: Sample | None = None
-    for number, value in enumerate(islice(guarded(function, given), MOST)):
+    for number, value in enumerate(islice(guard(function, given), MOST)):
         sample = _sample(function, number, value)
         if first is not None and _kinds(sample) != _kinds(first):
             raise _unusable(function, f"sample {number} is {_words(sample)}, the first one {_words(first)}")
@@ -123,18 +123,18 @@ def check(option: str, text: str) -> None:
     file.resolve(text)
 
 
-def called(text: str, *arguments: Any) -> Any:
+def call_user(text: str, *arguments: Any) -> Any:
     """Return the function's result. Raises TargetError: there is none. UserCodeError: it raised."""
     function = file.function(text)
     try:
         return function(*arguments)
     except (Exception, SystemExit) as error:
-        raise file.raised(text, error) from error
+        raise file.wrap_error(text, error) from error
 
 
-def guarded(text: str, values: Iterable[Any]) -> Iterator[Any]:
+def guard(text: str, values: Iterable[Any]) -> Iterator[Any]:
     """The values of what the function returned, which may be a generator. Raises UserCodeError: it raised."""
     try:
         yield from values
     except (Exception, SystemExit) as error:
-        raise file.raised(text, error) from error
+        raise file.wrap_error(text, error) from error

@@ -22,10 +22,10 @@ from laptime.analysis.quantiles import Floats, effective_size, quantile, samples
 from laptime.analysis.summary import QUANTILES
 from laptime.experiment.turns import orders
 from laptime.kit.units import show
-from laptime.launch.instances import placed
+from laptime.launch.instances import deal_cpus
 from laptime.records.quantity import BROKEN, KEPT, UNDECIDED, Quantity
 from laptime.records.tuning import GateCheck
-from laptime.tuning.gates.invariants import checked, word
+from laptime.tuning.gates.invariants import report, word
 from laptime.tuning.optimization import Change, Recipe
 from laptime.verbs.bench.variants import usable
 
@@ -111,7 +111,7 @@ def cpus_of(setup: Setup) -> list[list[int]]:
     """CPUs of each instance; [[]], which pins nothing, if the runtime chooses its threads."""
     if not setup.threads:
         return [[] for _ in range(setup.instances)]
-    return placed(setup.instances, setup.threads, usable())
+    return deal_cpus(setup.instances, setup.threads, usable())
 
 
 def powers_of_two(most: int) -> list[int]:
@@ -130,7 +130,7 @@ def table(cpus: int, instances: Iterable[int], batches: Iterable[int]) -> list[S
     )
 
 
-def chosen(
+def choose(
     setups: Sequence[Setup],
     visit: Callable[[Setup], Visit | None],
     *,
@@ -243,10 +243,10 @@ class Limits:
         """Whether calls that took so many seconds, in a process of this peak, keep them."""
         made = [] if self.slo is None else [_slo(self.slo, np.array(seconds))]
         if self.memory is not None:
-            outcome = Quantity(peak, unit="B", exact=True).judged(self.memory)
+            outcome = Quantity(peak, unit="B", exact=True).judge(self.memory)
             side = "within" if outcome is KEPT else "above"
             text = f"its process has {show(peak, 'B')} at most, {side} {show(self.memory, 'B')}"
-            made.append(checked("memory", outcome, text, float(peak), float(self.memory)))
+            made.append(report("memory", outcome, text, float(peak), float(self.memory)))
         return made
 
 
@@ -274,9 +274,9 @@ def _slo(slo: Promise, seconds: Floats) -> GateCheck:
         text = f"{slo.quantile} needs {needed} independent calls, {timed} were timed"
         if timed >= needed:
             text += f", which are worth {effective_size(seconds, q):.0f}"
-        return checked("slo", UNDECIDED, text, None, slo.limit)
+        return report("slo", UNDECIDED, text, None, slo.limit)
     found = Quantity.of(quantile(seconds, q), ends, len(seconds), "s")
-    outcome = found.judged(slo.limit)
+    outcome = found.judge(slo.limit)
     said = {KEPT: f"within {limit}", BROKEN: f"above {limit}", UNDECIDED: f"{limit} lies in between"}
     text = f"{slo.quantile} of {len(seconds):,} calls {found.estimate}, {said[outcome]}"
-    return checked("slo", outcome, text, found.high, slo.limit)
+    return report("slo", outcome, text, found.high, slo.limit)

@@ -20,7 +20,7 @@ import numpy as np
 from laptime.experiment.pairs import Visited
 from laptime.measure.recorded_calls import RecordedCall, RecordedCalls
 from laptime.probes import energy
-from laptime.tuning.inference.folders import Arm, Folders, built
+from laptime.tuning.inference.folders import Arm, Folders, strip
 from laptime.tuning.inference.request import ModelRequest
 from laptime.tuning.inference.setups import Setup, Visit, cpus_of, with_threads
 from laptime.tuning.optimization import Recipe
@@ -69,7 +69,7 @@ class Fleet(AbstractContextManager["Fleet"]):
             for arm in self._arms:
                 arm.wait()
             began = time.monotonic()
-            self._called(0.0)
+            self._call(0.0)
             self._warming = time.monotonic() - began
 
     @property
@@ -91,9 +91,9 @@ class Fleet(AbstractContextManager["Fleet"]):
 
     def seconds(self, calls: int) -> list[float]:
         """Seconds of each call of all instances, which call at the same time for as long as so many take."""
-        return [each for durations in self._called(calls * self.call) for each in durations]
+        return [each for durations in self._call(calls * self.call) for each in durations]
 
-    def _called(self, seconds: float) -> list[list[float]]:
+    def _call(self, seconds: float) -> list[list[float]]:
         for arm in self._arms:
             arm.begin(seconds)
         return [arm.finish() for arm in self._arms]
@@ -103,7 +103,7 @@ class Fleet(AbstractContextManager["Fleet"]):
 
         The rate is the sum over instances, each over its own time: all begin and end within a call."""
         self.wait()
-        made = self._called(seconds)
+        made = self._call(seconds)
         return Visit(
             seconds=[each for durations in made for each in durations],
             rate=sum(self.setup.batch * len(durations) / sum(durations) for durations in made),
@@ -179,11 +179,11 @@ class Sides:
         """Where the model runs: cpu, cuda:0."""
         return str(self.surveyed.get("device", "cpu"))
 
-    def timed(self, recipe: Recipe, side: Side, calls: int) -> list[float]:
+    def time_calls(self, recipe: Recipe, side: Side, calls: int) -> list[float]:
         """Seconds of calls of a side, which are kept. Raises TrialFailed: one fails."""
         seconds: list[float] = []
         readings = energy.measure(self.meters, lambda: seconds.extend(side.seconds(calls)))
-        timing = self.timings[built(recipe)]
+        timing = self.timings[strip(recipe)]
         timing.seconds.extend(seconds)
         if (joules := energy.gross(readings)) is not None:
             timing.joules += joules
@@ -193,7 +193,7 @@ class Sides:
 
     def as_raced(self, recipe: Recipe) -> Recipe:
         """A recipe with the threads that it is raced in; the model as it is takes those of its CPUs."""
-        return with_threads(recipe, self.raced.threads) if built(recipe) else recipe
+        return with_threads(recipe, self.raced.threads) if strip(recipe) else recipe
 
     def side(self, recipe: Recipe) -> Side:
         """A recipe's folder in new processes, as many as a side of a race has.
@@ -205,7 +205,7 @@ class Sides:
     def arm(self, recipe: Recipe, calls: Path | None = None) -> Arm:
         """A recipe's folder in a new process; calls: other recorded inputs than the session's.
         Raises TrialFailed: the folder cannot be written."""
-        folder = self.folders.written(recipe)
+        folder = self.folders.ensure(recipe)
         self.accounting.trials += 1
         return self.arm_of(recipe, folder, calls or self.calls)
 
@@ -227,7 +227,7 @@ class Sides:
         Raises TrialFailed: the folder cannot be written, or takes no such batch, or there are too few CPUs.
         """
         self.accounting.trials += setup.instances
-        folder, calls = self.folders.written(recipe), self._calls_of(setup.batch)
+        folder, calls = self.folders.ensure(recipe), self._calls_of(setup.batch)
         return Fleet(partial(self.arm_of, recipe), folder, calls, setup)
 
     def _calls_of(self, batch: int) -> Path:

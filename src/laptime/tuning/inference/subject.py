@@ -11,7 +11,7 @@ from msgspec import Struct, structs
 
 from laptime import targets
 from laptime.experiment.pairs import LEAST, Pair, Visited, one_after_the_other
-from laptime.experiment.turns import take_turns, taken_alone
+from laptime.experiment.turns import take_alone, take_turns
 from laptime.kit.errors import LaptimeError, UsageError, UserCodeError
 from laptime.kit.text import from_here
 from laptime.records.case import Axis
@@ -27,7 +27,7 @@ from laptime.tuning.inference import folder_file
 from laptime.tuning.inference.changes import form_of
 from laptime.tuning.inference.evaluator import ModelEvaluator
 from laptime.tuning.inference.final_set import (
-    deployed,
+    deploy,
     points,
     seconds_to_deploy,
     with_front,
@@ -41,7 +41,7 @@ from laptime.tuning.inference.sameness import sameness_of
 from laptime.tuning.inference.setups import Setup
 from laptime.tuning.inference.sides import FleetSide
 from laptime.tuning.optimization import Recipe
-from laptime.tuning.recipe_file import applied, recipe_of
+from laptime.tuning.recipe_file import list_applied, recipe_of
 from laptime.tuning.search.evaluator import Candidate, TrialFailed
 from laptime.tuning.search.ladder import SearchResult
 from laptime.tuning.session.final_gain import FinalCost
@@ -157,7 +157,7 @@ class ModelSubject(Subject):
     # --resume: folders are written anew, the earlier ones are gone; timed calls count as measured.
 
     def recall(self, journal: SessionJournal) -> None:
-        for kept in journal.kept(TimedCalls):
+        for kept in journal.read_kept(TimedCalls):
             if kept.instances != self.evaluator.raced.instances:
                 continue
             timing = self.evaluator.timings[recipe_of(kept)]
@@ -169,7 +169,7 @@ class ModelSubject(Subject):
         for recipe, timing in self.evaluator.timings.items():
             if seconds := timing.seconds[self._counts.get(recipe, 0) :]:
                 calls = TimedCalls(
-                    recipe=applied(recipe),
+                    recipe=list_applied(recipe),
                     seconds=[round(each, 9) for each in seconds],
                     peak=timing.peak,
                     instances=self.evaluator.raced.instances,
@@ -208,10 +208,10 @@ class ModelSubject(Subject):
     def cost(self, recipe: Recipe, step: float) -> FinalCost:
         evaluator = self.evaluator
         as_it_is = evaluator.loop_profile.step if evaluator.loop_profile else step
-        final = evaluator.ready_alone(recipe) + self._timed_seconds(step, 1)
+        final = evaluator.ready_alone(recipe) + self._plan_seconds(step, 1)
         return FinalCost(
             gate=0.0 if recipe in evaluator.gates and len(recipe) else final,
-            pair=evaluator.ready_alone(Recipe()) + self._timed_seconds(as_it_is) + final,
+            pair=evaluator.ready_alone(Recipe()) + self._plan_seconds(as_it_is) + final,
             record=seconds_to_record(evaluator),
             hand_back=HAND_BACK,
             between=seconds_to_deploy(evaluator, recipe) if self.request.has_setups else 0.0,
@@ -223,19 +223,19 @@ class ModelSubject(Subject):
 
     # After it
 
-    def chosen(self, record: Record, search: SearchResult) -> SearchResult:
+    def choose(self, record: Record, search: SearchResult) -> SearchResult:
         """The best set that keeps the limits, with its instances, threads and batch."""
         recipe = within_limits(self.evaluator, search.recipe)
         if recipe != search.recipe:
             search = with_recipe(search, recipe)
         record.set_part("model", points=points(self.evaluator, recipe))
-        return replace(search, recipe=self._deployed(record, search)) if self.request.has_setups else search
+        return replace(search, recipe=self._deploy(record, search)) if self.request.has_setups else search
 
-    def _deployed(self, record: Record, search: SearchResult) -> Recipe:
+    def _deploy(self, record: Record, search: SearchResult) -> Recipe:
         """Instances, threads and batch of the final set; its recipe with that number of threads."""
         budget = self.request.budget
-        until = budget - min(budget, self.cost(search.recipe, search.after.step).kept_back(budget))
-        recipe, self.setup, made = deployed(
+        until = budget - min(budget, self.cost(search.recipe, search.after.step).keep_back(budget))
+        recipe, self.setup, made = deploy(
             self.evaluator, search.recipe, until=until, noise=search.noise, say=record.say
         )
         model = record.tuning.model
@@ -257,7 +257,7 @@ class ModelSubject(Subject):
 
         def side(at: int) -> FleetSide:
             made, setup = (recipe, self.setup) if at else (Recipe(), Setup(batch=self.evaluator.batch))
-            return self.evaluator.fleet_side(made, setup, lambda call: self._timed_seconds(call, at))
+            return self.evaluator.fleet_side(made, setup, lambda call: self._plan_seconds(call, at))
 
         def in_turns() -> Pair:
             one, other = sides = side(0), side(1)
@@ -266,12 +266,12 @@ class ModelSubject(Subject):
 
         with self.evaluator.accounting.spent_on("measure"):
             found = self.at_once(
-                in_turns, lambda: Pair(*one_after_the_other(number, lambda at: taken_alone(side(at)).visited))
+                in_turns, lambda: Pair(*one_after_the_other(number, lambda at: take_alone(side(at)).visited))
             )
         self._finals.append(found.final)
         return found
 
-    def _timed_seconds(self, call: float, at: int = 0) -> float:
+    def _plan_seconds(self, call: float, at: int = 0) -> float:
         """Seconds of calls of a process; of the final side (1) enough for the quantile of an SLO."""
         calls = self.evaluator.limits.calls if at else 0
         return max(SECONDS, 5 * call, min(1.5 * calls * call / LEAST, LONGEST))
@@ -284,7 +284,7 @@ class ModelSubject(Subject):
         seconds = [each for final in self._finals for each in final.seconds]
         return self.evaluator.limits.checks(seconds, max(each.peak or 0 for each in self._finals))
 
-    def measured(self, record: Record, recipe: Recipe) -> None:
+    def measure(self, record: Record, recipe: Recipe) -> None:
         record.set_part("model", limits=self._limits())
 
     def hand_back(self, record: Record, search: SearchResult) -> None:
@@ -315,7 +315,7 @@ class ModelSubject(Subject):
             "model",
             form=form,
             needs=list(form_of(form).packages),
-            takes=folder_file.taken(settings, evaluator.recorded, evaluator.device),
+            takes=folder_file.say_inputs(settings, evaluator.recorded, evaluator.device),
             calls=len(evaluator.recorded.calls),
             outputs=sameness_of(evaluator.agreements.get(recipe)),
         )
@@ -344,7 +344,7 @@ class ModelSubject(Subject):
 
     # The record
 
-    def recorded(self, record: Record) -> None:
+    def record(self, record: Record) -> None:
         if self._folder is not None:
             self._describe(record, recipe_of(record.tuning))
             record.set_part("model", folder=str(self._folder))

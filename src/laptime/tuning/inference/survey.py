@@ -36,7 +36,7 @@ from laptime.tuning.catalogue import allocator, huge_pages
 from laptime.tuning.catalogue.flush_denormal import MATTERS, SMALLEST_NORMAL
 from laptime.tuning.inference import samples as samples_of_user
 from laptime.tuning.inference.arm_process import Host, types_of
-from laptime.tuning.inference.draft import Refused, by_position, first_words, opened, plain, structure_of
+from laptime.tuning.inference.draft import Refused, by_position, first_words, load_target, plain, structure_of
 from laptime.tuning.inference.samples import Sample
 from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.trial.facts import by_capability
@@ -67,16 +67,16 @@ def survey(
     Raises:
         LaptimeError: the target cannot be loaded or called, or the samples are not what it takes.
     """
-    drawn = samples_of_user.drawn(samples) if samples else iter(())
+    drawn = samples_of_user.draw(samples) if samples else iter(())
     first = next(drawn, None)
     load = of_file if targets.parse(target).file else of_torch
     reference = load(target, batch, first, device)
-    run, second = _told(reference.run, samples or target, is_own=not samples), next(drawn, None)
+    run, second = _explain(reference.run, samples or target, is_own=not samples), next(drawn, None)
     sizes = [reference.batch, *([other_batch(reference.batch)] if reference.any_batch else ())]
     if first is None or second is None:  # of one sample alone others are made, or nothing would be held out
         recorded, held = record(run, reference.inputs_of, sizes, reference.tables), int(first is not None)
     else:
-        every = (each.ordered(reference.keywords).arrays for each in chain((first, second), drawn))
+        every = (each.reorder(reference.keywords).arrays for each in chain((first, second), drawn))
         leads = reference.varies.index(True) if any(reference.varies) else -1
         sized = ((each[leads].shape[0] if leads >= 0 else reference.batch, each) for each in every)
         recorded = record_calls(run, ((items, [partial(list, each)]) for items, each in sized), strict=True)
@@ -106,16 +106,16 @@ def survey(
         "origin": f"from {samples}" if samples else reference.origin,
         "devices": msgspec.to_builtins(list(reference.devices)),
         "instructions": instructions(),
-        "names": list(first.ordered(reference.keywords).names) if first is not None else None,
+        "names": list(first.reorder(reference.keywords).names) if first is not None else None,
         "samples": held,
         "peak": Host().peak(),
     }
 
 
-def _told(run: Run, source: str, *, is_own: bool) -> Run:
+def _explain(run: Run, source: str, *, is_own: bool) -> Run:
     """The same; what it raises says which inputs it was called with, those of the target or of samples."""
 
-    def told(given: list[Array]) -> Sequence[Array]:
+    def try_run(given: list[Array]) -> Sequence[Array]:
         try:
             return run(given)
         except Exception as error:
@@ -127,7 +127,7 @@ def _told(run: Run, source: str, *, is_own: bool) -> Run:
             next = "yield what one call takes: a tensor, a tuple of tensors, or a dict of tensors"
             raise TargetError(f"the model refuses a sample of {source}", why=why, next=next) from error
 
-    return told
+    return try_run
 
 
 MOST_DIMENSIONS = 3  # of an input whose lengths are tried; images are made for their size
@@ -243,7 +243,7 @@ def of_torch(target: str, batch: int, sample: Sample | None, device: str = "cpu"
     from laptime.backends._onnx.exporting import call_of
 
     where = place.resolve(device_of(device))
-    model = opened(target, sample, str(where))
+    model = load_target(target, sample, str(where))
     batch = batch or model.own_batch() or 1
     module, inputs = by_position(model, batch)
     any_batch = model.batch_leads()
@@ -291,13 +291,13 @@ def of_file(target: str, batch: int, sample: Sample | None, device: str = "cpu")
     model = backend.open(Variant(target=target, device="cpu", dtype="auto"))
     takes = model.takes()
     any_batch = any(each.dims and isinstance(each.dims[0], str) for each in takes)
-    given = sample.ordered([each.name for each in takes]).arrays if sample else None
+    given = sample.reorder([each.name for each in takes]).arrays if sample else None
     own = next((array.shape[0] for array in given if array.ndim), 1) if given else model.own_batch()
     batch = batch or own or 1
 
     def inputs_of(size: int) -> list[Array]:
         if given:
-            return of_files.rebatched(given, batch, size)
+            return of_files.rebatch(given, batch, size)
         try:
             return model.input_arrays(size)
         except UsageError as error:

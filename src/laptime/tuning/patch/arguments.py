@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import libcst as cst
 
 from laptime.tuning.optimization import CannotEdit
-from laptime.tuning.patch.calls import CLASSES, aliases, dotted, resolved
+from laptime.tuning.patch.calls import CLASSES, aliases, resolve, spell
 from laptime.tuning.patch.files import Tree
 from laptime.tuning.patch.text import NEWLINE, Text, flat
 
@@ -46,7 +46,7 @@ set. Source: signatures of torch 2.15. A parameter that is keyword-only is not l
 
 def order(tree: Tree, call: cst.Call, kind: str, detail: str) -> tuple[str, ...]:
     """Parameters of what is called, in order."""
-    names = [resolved(dotted(call.func), aliases(tree)).rpartition(".")[2], detail, CLASSES.get(kind, "")]
+    names = [resolve(spell(call.func), aliases(tree)).rpartition(".")[2], detail, CLASSES.get(kind, "")]
     return next((ORDER[name] for name in names if name in ORDER), ())
 
 

@@ -10,7 +10,7 @@ import libcst as cst
 
 from laptime.tuning.optimization import CannotEdit
 from laptime.tuning.patch import arguments, statements
-from laptime.tuning.patch.calls import dotted, last_name
+from laptime.tuning.patch.calls import last_name, spell
 from laptime.tuning.patch.files import File, Tree
 from laptime.tuning.patch.sites import LocatedSites, Place
 from laptime.tuning.patch.text import Mark, flat
@@ -33,7 +33,7 @@ def first(sources: LocatedSites, place: Place, statement: str) -> Mark | None:
         batch = _element(tree, node.target, node.iter, place)
         if not isinstance(node.body, cst.IndentedBlock):
             raise CannotEdit(f"the loop at {place.where} has its body in the same line")
-        code = _filled(sources, place, statement, batch)
+        code = _fill(sources, place, statement, batch)
         if statements.is_present(tree, node.body.body, code):
             return None
         indent = file.indentation(tree.first_line(node.body.body[0]))
@@ -42,11 +42,11 @@ def first(sources: LocatedSites, place: Place, statement: str) -> Mark | None:
     small = tree.small(node)
     if not isinstance(small, cst.Assign) or small.value is not node:
         raise CannotEdit(f"the batch has no name at {place.where}")
-    code = _filled(sources, place, statement, _target(tree, small.targets[0].target))
+    code = _fill(sources, place, statement, _target(tree, small.targets[0].target))
     return statements.behind_binding(file, place.call(), code)
 
 
-def _filled(sources: LocatedSites, place: Place, statement: str, batch: str) -> str:
+def _fill(sources: LocatedSites, place: Place, statement: str, batch: str) -> str:
     if "{device}" in statement:
         if not sources.called_model:
             raise CannotEdit(f"the device has no name at {place.where}")
@@ -135,11 +135,11 @@ def _copies(tree: Tree, body: cst.CSTNode, names: set[str], deep: int) -> set[in
         if is_method and _copies_to_device(tree, node):
             parens.add(tree.paren(node))
         elif deep > 0 and any(_is_batch(arg.value, names) for arg in node.args):
-            parens |= _followed(tree, node, names, deep)
+            parens |= _follow(tree, node, names, deep)
     return parens
 
 
-def _followed(tree: Tree, call: cst.Call, names: set[str], deep: int) -> set[int]:
+def _follow(tree: Tree, call: cst.Call, names: set[str], deep: int) -> set[int]:
     """Copies in a function of the same file that is given a batch."""
     for node in tree.nodes:
         if isinstance(node, cst.FunctionDef) and node.name.value == last_name(call):
@@ -162,7 +162,7 @@ def _is_batch(node: cst.CSTNode, names: set[str]) -> bool:
         parts = [element.value for element in node.elements]
     elif isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
         parts = [node.func.value] if node.func.attr.value in SAME_BATCH else []
-    elif isinstance(node, cst.Call) and dotted(node.func) in ("list", "tuple", "enumerate", "zip", "iter"):
+    elif isinstance(node, cst.Call) and spell(node.func) in ("list", "tuple", "enumerate", "zip", "iter"):
         parts = [arg.value for arg in node.args]
     return any(_is_batch(part, names) for part in parts)
 

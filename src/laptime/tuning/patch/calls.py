@@ -27,24 +27,24 @@ OPTIMIZER = re.compile(
 )
 
 
-def dotted(node: cst.BaseExpression | None) -> str:
+def spell(node: cst.BaseExpression | None) -> str:
     """`a.b.c` of names and attributes; "" for anything else."""
     if isinstance(node, cst.Name):
         return str(node.value)
     if isinstance(node, cst.Attribute):
-        owner = dotted(node.value)
+        owner = spell(node.value)
         return f"{owner}.{node.attr.value}" if owner else ""
     return ""
 
 
 def last_name(call: cst.Call) -> str:
     """`step` of `optimizer.step()`; "" for the call of something without a name."""
-    return str(call.func.attr.value) if isinstance(call.func, cst.Attribute) else dotted(call.func)
+    return str(call.func.attr.value) if isinstance(call.func, cst.Attribute) else spell(call.func)
 
 
 def name_of_import(alias: cst.ImportAlias) -> str:
     """Return the name that an import binds: `b` of `import a as b`, `a` of `import a.b`."""
-    return dotted(alias.name).partition(".")[0] if alias.asname is None else dotted(alias.asname.name)
+    return spell(alias.name).partition(".")[0] if alias.asname is None else spell(alias.asname.name)
 
 
 def aliases(tree: Tree) -> dict[str, str]:
@@ -54,20 +54,20 @@ def aliases(tree: Tree) -> dict[str, str]:
         if isinstance(node, cst.Import):
             for alias in node.names:
                 name = name_of_import(alias)
-                full_names[name] = dotted(alias.name) if alias.asname else full_names.get(name, name)
+                full_names[name] = spell(alias.name) if alias.asname else full_names.get(name, name)
         elif isinstance(node, cst.ImportFrom) and not isinstance(node.names, cst.ImportStar):
-            package = "." * len(node.relative) + dotted(node.module)
+            package = "." * len(node.relative) + spell(node.module)
             for alias in node.names:
-                full_names[name_of_import(alias)] = f"{package}.{dotted(alias.name)}"
+                full_names[name_of_import(alias)] = f"{package}.{spell(alias.name)}"
     for node in tree.nodes:
         if isinstance(node, cst.Assign) and len(node.targets) == 1:
-            name, full = dotted(node.targets[0].target), resolved(dotted(node.value), full_names)
+            name, full = spell(node.targets[0].target), resolve(spell(node.value), full_names)
             if name and full and "." not in name and full != name:
                 full_names.setdefault(name, full)
     return full_names
 
 
-def resolved(name: str, full_names: dict[str, str]) -> str:
+def resolve(name: str, full_names: dict[str, str]) -> str:
     """The full name: `D.DataLoader` is `torch.utils.data.DataLoader`."""
     first, dot, rest = name.partition(".")
     return full_names.get(first, first) + dot + rest
@@ -77,7 +77,7 @@ def bases(tree: Tree) -> dict[str, list[str]]:
     """Last names of the classes that the file's classes derive from, by name."""
     full_names = aliases(tree)
     return {
-        node.name.value: [resolved(dotted(base.value), full_names).rpartition(".")[2] for base in node.bases]
+        node.name.value: [resolve(spell(base.value), full_names).rpartition(".")[2] for base in node.bases]
         for node in tree.nodes
         if isinstance(node, cst.ClassDef)
     }
@@ -90,13 +90,13 @@ def at(tree: Tree, site: Site) -> cst.Call | None:
     full_names, derived, wanted = aliases(tree), bases(tree), flat(site.expression)
     for calls in (exact, near):
         fitting = [call for call in calls if _fits(tree, call, site, full_names, derived)]
-        named = [call for call in fitting if site.expression and _called(tree, call, site.kind) == wanted]
+        named = [call for call in fitting if site.expression and _get_callee(tree, call, site.kind) == wanted]
         if named or fitting:
             return (named or fitting)[0]
     return exact[-1] if site.kind == "forward" and exact else None
 
 
-def _called(tree: Tree, call: cst.Call, kind: str) -> str:
+def _get_callee(tree: Tree, call: cst.Call, kind: str) -> str:
     """The object whose method is called, or what is called."""
     is_method = kind in METHODS and isinstance(call.func, cst.Attribute)
     return tree.flat(call.func.value if is_method else call.func)  # type: ignore[attr-defined]
@@ -112,13 +112,13 @@ def _fits(
     if site.kind == "fetch":
         return last in ("next", "__next__")
     if site.kind == "forward":
-        return bool(site.expression) and flat(dotted(call.func)) == flat(site.expression)
+        return bool(site.expression) and flat(spell(call.func)) == flat(site.expression)
     if last == "__init__":
         return True
-    name = resolved(dotted(call.func), full_names)
+    name = resolve(spell(call.func), full_names)
     if site.kind in ("optimizer", "model"):
         made = partial_of(tree, call)  # of an optimizer's class
-        known = resolved(dotted(made.args[0].value), full_names) if made else ""
+        known = resolve(spell(made.args[0].value), full_names) if made else ""
         by_partial = made and (_is_optimizer(made, known, full_names) or _is(known, site.detail, {}))
         return bool(by_partial) or _is_optimizer(call, name, full_names) or _is(name, site.detail, derived)
     default = CLASSES.get(site.kind, site.detail)
@@ -127,7 +127,7 @@ def _fits(
 
 def _is_optimizer(call: cst.Call, name: str, full_names: dict[str, str]) -> bool:
     if isinstance(call.func, cst.Call) and last_name(call.func) == "getattr" and call.func.args:
-        return "optim" in resolved(dotted(call.func.args[0].value), full_names)
+        return "optim" in resolve(spell(call.func.args[0].value), full_names)
     last = name.rpartition(".")[2]
     return name.startswith("torch.optim.") or (bool(OPTIMIZER.search(last)) and last[:1].isupper())
 

@@ -45,20 +45,20 @@ def relabel(old: str, new: str, labels: Labels, name: str) -> Labels:
     for tag, a, b, c, d in matcher.get_opcodes():
         if tag == "equal":
             part = list(labels[a:b])
-            part[0] = _joined(part[0], pending)
+            part[0] = _join(part[0], pending)
             relabelled += part
             pending = ()
         elif tag == "delete":
-            pending = _joined(*labels[a:b], (name,))
+            pending = _join(*labels[a:b], (name,))
         else:
-            before = _joined(*labels[a:b]) if tag == "replace" else ()
-            relabelled += [_joined(before, (name,))] * (d - c)
+            before = _join(*labels[a:b]) if tag == "replace" else ()
+            relabelled += [_join(before, (name,))] * (d - c)
     if pending and relabelled:
-        relabelled[-1] = _joined(relabelled[-1], pending)
+        relabelled[-1] = _join(relabelled[-1], pending)
     return relabelled
 
 
-def _joined(*names: tuple[str, ...]) -> tuple[str, ...]:
+def _join(*names: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(itertools.chain(*names)))
 
 
@@ -69,11 +69,11 @@ def hunks(old: str, new: str, labels: Labels) -> list[Hunk]:
     for tag, a, b, c, d in difflib.SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
         if tag == "equal":
             continue
-        names = _joined(*labels[c:d]) if d > c else _joined(*(labels[c : c + 1] or labels[-1:]))
+        names = _join(*labels[c:d]) if d > c else _join(*(labels[c : c + 1] or labels[-1:]))
         gap = a - groups[-1].edits[-1][1] if groups else 3 * CONTEXT
         if gap < 2 or (gap <= 2 * CONTEXT and set(names) == set(groups[-1].names)):
             groups[-1].edits.append((a, b, c, d))
-            groups[-1].names = _joined(groups[-1].names, names)
+            groups[-1].names = _join(groups[-1].names, names)
         else:
             groups.append(Hunk([(a, b, c, d)], names))
     for upper, lower in itertools.pairwise(groups):
@@ -89,12 +89,12 @@ def hunks(old: str, new: str, labels: Labels) -> list[Hunk]:
     return groups
 
 
-def unified(old: str, new: str, shown: str, parts: list[Hunk]) -> str:
+def diff_file(old: str, new: str, shown: str, parts: list[Hunk]) -> str:
     """The diff of one file, "" when nothing differs. `shown` is its path with slashes."""
     if not parts:
         return ""
     before, after = lines(old), lines(new)
-    first, second = _quoted(f"a/{shown}"), _quoted(f"b/{shown}")
+    first, second = _quote(f"a/{shown}"), _quote(f"b/{shown}")
     tab = "\t" if " " in shown and not first.startswith('"') else ""
     head = f"diff --git {first} {second}\n--- {first}{tab}\n+++ {second}{tab}\n"
     return head + "".join(_hunk_text(part, before, after) for part in parts)
@@ -122,7 +122,7 @@ def _range(start: int, end: int) -> str:
     return str(first) if count == 1 else f"{first},{count}"
 
 
-def _quoted(path: str) -> str:
+def _quote(path: str) -> str:
     """Quote a path as git does if it holds quotes, backslashes or control characters."""
     if not re.search(r'["\\\x00-\x1f\x7f]', path):
         return path
@@ -141,7 +141,7 @@ class DoesNotApply(Exception):
     """The text says why."""
 
 
-def patched(diff: str, texts: Mapping[Path, str], root: Path, into: Path) -> dict[str, str]:
+def patch_copies(diff: str, texts: Mapping[Path, str], root: Path, into: Path) -> dict[str, str]:
     """Copies of files below a folder, at the same relative paths, that `git apply` has made of them.
 
     `patch` is asked if there is no git; if there is neither, the texts are written as they are.

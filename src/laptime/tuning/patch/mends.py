@@ -38,7 +38,7 @@ class Mend:
     end: int = 0
 
 
-def needed(error: str, traceback: str) -> Mend | None:
+def find_mend(error: str, traceback: str) -> Mend | None:
     """The mend of a crash at the innermost of the user's lines in its traceback; None: not known."""
     method = next((method for sign, method in METHODS.items() if sign in error), "")
     frames = [frame for frame in FRAME.finditer(traceback) if not is_foreign(Path(frame["file"]))]

@@ -22,13 +22,13 @@ ONCE = "if {model}._compiled_call_impl is None:"  # what `Module.compile` sets
 
 def after_model(sources: LocatedSites, statement: str) -> list[tuple[File, Mark | None]]:
     """The statement for every trained model; gives where it was put in."""
-    chosen = _chosen(sources)
+    chosen = _choose(sources)
     forwards = _forwards(sources, {place.site.index for place in chosen})
     marks = [(place.file, _before_loop(sources, place, statement)) for place in forwards]
     return [*marks, *((place.file, _behind_optimizer(place, statement)) for place in chosen)]
 
 
-def _chosen(sources: LocatedSites) -> list[Place]:
+def _choose(sources: LocatedSites) -> list[Place]:
     """One place a model: where it is called as in the loop, else at the last optimizer."""
     by_model: dict[int, list[Place]] = {}
     for place in sources.places_of("model"):
@@ -59,7 +59,7 @@ def _behind_optimizer(place: Place, statement: str) -> Mark | None:
     name = place.site.expression
     code = statements.fill(statement, model=name, device=f"next({name}.parameters()).device")
     if REBINDS.match(statement):
-        _check_rebinding(tree, statements.settled(tree, call), name, place)
+        _check_rebinding(tree, statements.find_settled(tree, call), name, place)
     return statements.behind_binding(place.file, call, code)
 
 

@@ -14,7 +14,7 @@ import libcst as cst
 from laptime.tuning.loop_profile import Site
 from laptime.tuning.optimization import CannotEdit
 from laptime.tuning.patch import calls
-from laptime.tuning.patch.calls import dotted, last_name
+from laptime.tuning.patch.calls import last_name, spell
 from laptime.tuning.patch.files import File, Tree, is_foreign, read, root_of
 from laptime.tuning.patch.text import Mark, first_line
 
@@ -214,7 +214,7 @@ def deferrable(tree: Tree, node: cst.CSTNode) -> list[cst.BaseSmallStatement]:
     if small is not None and is_log(small, tree):
         return [small]
     targets = small.targets if isinstance(small, cst.Assign) else ()
-    name = dotted(targets[0].target) if len(targets) == 1 and isinstance(targets[0].target, cst.Name) else ""
+    name = spell(targets[0].target) if len(targets) == 1 and isinstance(targets[0].target, cst.Name) else ""
     if small is None or not name or not isinstance(small, cst.Assign) or not _is_pure(small.value, tree):
         raise CannotEdit(_refusal(tree, node))
     block = tree.block(tree.statement(small))
@@ -240,9 +240,9 @@ def is_log(statement: cst.BaseSmallStatement, tree: Tree) -> bool:
     if not isinstance(statement, cst.Expr) or not isinstance(statement.value, cst.Call):
         return False
     call = statement.value
-    name, files = dotted(call.func), [arg for arg in call.args if arg.keyword and arg.keyword.value == "file"]
+    name, files = spell(call.func), [arg for arg in call.args if arg.keyword and arg.keyword.value == "file"]
     # What is in another file than those of the terminal may be read again.
-    is_print = name == "print" and all(dotted(arg.value) in ("sys.stderr", "sys.stdout") for arg in files)
+    is_print = name == "print" and all(spell(arg.value) in ("sys.stderr", "sys.stdout") for arg in files)
     is_named = last_name(call) in LOGGING or name in ("wandb.log", "tqdm.write")
     is_logger = isinstance(call.func, cst.Attribute) and is_named
     return (is_print or is_logger) and all(_is_pure(arg.value, tree) for arg in call.args)

@@ -49,15 +49,15 @@ class Sources(LocatedSites):
             optimization.load(change.name).edit(editor, change.options)
             editor.finish()
 
-        touched = self.edited(edit, str(change), change.name)
+        touched = self.try_edit(edit, str(change), change.name)
         self.applied.append(change)
         return touched
 
     def mend(self, wanted: Mend, name: str) -> None:
         """Mend a line that the optimization of this name makes crash. Raises CannotEdit, as `apply`."""
-        self.edited(lambda: mends.mend(self.file(Path(wanted.file)), wanted), f"the mend for {name}", name)
+        self.try_edit(lambda: mends.mend(self.file(Path(wanted.file)), wanted), f"the mend for {name}", name)
 
-    def edited(self, edit: Callable[[], None], label: str, name: str) -> list[str]:
+    def try_edit(self, edit: Callable[[], None], label: str, name: str) -> list[str]:
         """Edit the files, or leave all as they are; paths of those that were changed.
         Raises CannotEdit: as `edit` does, or a file would be no Python."""
         snapshots = {path: file.snapshot() for path, file in self.files.items()}
@@ -73,13 +73,13 @@ class Sources(LocatedSites):
     def diff(self) -> str:
         """One unified diff of all files; its paths are relative to `root`."""
         files = sorted(self.files.values(), key=lambda file: file.shown)
-        return "".join(diff.unified(file.original, file.text, file.shown, hunks_of(file)) for file in files)
+        return "".join(diff.diff_file(file.original, file.text, file.shown, hunks_of(file)) for file in files)
 
-    def patched(self, into: Path) -> dict[str, str]:
-        """Copies of the changed files as the diff makes them, below a folder; see `diff.patched`.
+    def patch_copies(self, into: Path) -> dict[str, str]:
+        """Copies of the changed files as the diff makes them, below a folder; see `diff.patch_copies`.
         Raises DoesNotApply: it makes something else of them."""
         texts = {file.path: file.text for file in self.files.values() if file.text != file.original}
-        return diff.patched(self.diff(), texts, self.root, into)
+        return diff.patch_copies(self.diff(), texts, self.root, into)
 
     def _settle(self, before: dict[Path, str], label: str, name: str) -> list[str]:
         """Check that the edited sources are Python, and attribute their new lines to the change."""

@@ -84,7 +84,7 @@ def on_lines_of_their_own(file: File, node: cst.CSTNode) -> None:
 def behind_binding(file: File, call: cst.Call, code: str) -> Mark | None:
     """Code behind what binds the result of a call, on whatever branch; above the `return` of it."""
     tree = file.tree
-    statement, anchor = tree.statement(call), settled(tree, call)
+    statement, anchor = tree.statement(call), find_settled(tree, call)
     if isinstance(tree.small(call), cst.Return) and anchor is statement:
         return before(file, anchor, code)
     return after(file, call if anchor is statement else anchor, code)
@@ -171,7 +171,7 @@ def bound(tree: Tree, node: cst.CSTNode) -> set[str]:
     return names
 
 
-def settled(tree: Tree, node: cst.CSTNode) -> cst.CSTNode:
+def find_settled(tree: Tree, node: cst.CSTNode) -> cst.CSTNode:
     """The statement behind which what a node's statement binds is bound however the script has branched.
 
     `if` and `try` are left where another branch binds the same."""

@@ -10,7 +10,7 @@ import libcst as cst
 
 from laptime.tuning.optimization import CannotEdit
 from laptime.tuning.patch import statements
-from laptime.tuning.patch.calls import dotted, name_of_import
+from laptime.tuning.patch.calls import name_of_import, spell
 from laptime.tuning.patch.files import BOM, File, Tree
 from laptime.tuning.patch.text import Mark
 
@@ -78,7 +78,7 @@ def words(code: str) -> set[str]:
 def bound_by(code: str) -> set[str]:
     """Names that a piece of code binds at its top level: functions, classes, variables, imports."""
     tree = Tree(code + "\n", "code")
-    names = _imported(tree.nodes)
+    names = _find_imports(tree.nodes)
     for statement in tree.module.body:
         if isinstance(statement, cst.FunctionDef | cst.ClassDef):
             names.add(statement.name.value)
@@ -112,12 +112,12 @@ def _top_imports(tree: Tree, before: int) -> set[str]:
     """Names that imports of the top level have bound before an offset, for those who run the file."""
     above = [statement for statement in tree.module.body if tree.start(statement) < before]
     # `if TYPE_CHECKING:` never holds in a script that runs.
-    tests = {id(each): dotted(each.test).rpartition(".")[2] for each in above if isinstance(each, cst.If)}
+    tests = {id(each): spell(each.test).rpartition(".")[2] for each in above if isinstance(each, cst.If)}
     imports = [each for each in above if _is_import(each) and tests.get(id(each)) != "TYPE_CHECKING"]
-    return _imported(node for statement in imports for node in tree.inside(statement))
+    return _find_imports(node for statement in imports for node in tree.inside(statement))
 
 
-def _imported(nodes: Iterable[cst.CSTNode]) -> set[str]:
+def _find_imports(nodes: Iterable[cst.CSTNode]) -> set[str]:
     return {name_of_import(node) for node in nodes if isinstance(node, cst.ImportAlias)}
 
 

@@ -20,13 +20,13 @@ from laptime.kit.text import from_here
 from laptime.records.tuning import Convergence, Rung, Speedup
 from laptime.store.folder import write_whole
 from laptime.tuning import optimization
-from laptime.tuning.candidates import suggested
+from laptime.tuning.candidates import suggest
 from laptime.tuning.gates import verdict
 from laptime.tuning.loop_profile import FACT_SENTENCES, LoopProfile
 from laptime.tuning.optimization import IN_FILE, CannotEdit, Change, Recipe
 from laptime.tuning.patch.diff import DoesNotApply
 from laptime.tuning.patch.sources import Sources
-from laptime.tuning.recipe_file import RecipeFile, applied, encoded, environment_of, sha256_of
+from laptime.tuning.recipe_file import RecipeFile, encode, environment_of, list_applied, sha256_of
 from laptime.tuning.script import switches
 from laptime.tuning.script import trial_runner as trials
 from laptime.tuning.script.request import TuneRequest
@@ -34,7 +34,7 @@ from laptime.tuning.script.trial_evaluator import TrialEvaluator, main_file
 from laptime.tuning.script.trial_runner import START, TimedTrial, TrialPair, fewest_rounds
 from laptime.tuning.search.evaluator import Candidate, TrialFailed
 from laptime.tuning.search.ladder import SearchResult
-from laptime.tuning.search.race import untried_rung
+from laptime.tuning.search.race import make_rung
 from laptime.tuning.session.final_gain import FinalCost
 from laptime.tuning.session.subject import Record
 from laptime.tuning.time_accounting import TrialAccounting
@@ -48,8 +48,8 @@ CAPTURED = 4  # steps of a trial of a gate, about
 
 def cost(start: float, step: float) -> float:
     """Seconds of one side of a pair, about: to its first step, steps that do not count, the fewest turns."""
-    turn = trials.resettled(step) + trials.block_steps(step)
-    return start + (trials.settled(step, trials.SETTLED) + fewest_rounds(step) * turn) * step
+    turn = trials.plan_resettle(step) + trials.block_steps(step)
+    return start + (trials.plan_settle(step, trials.SETTLED) + fewest_rounds(step) * turn) * step
 
 
 def final_cost(
@@ -81,7 +81,7 @@ def convergence_of(pairs: list[TrialPair], numerics: str) -> Convergence:
         return Convergence()
     before = [pair.baseline.losses for pair in pairs]
     allowed = verdict.margin(before)  # fixed before the other side is looked at
-    return verdict.judged(before, [pair.final.losses for pair in pairs], allowed)
+    return verdict.judge_loss(before, [pair.final.losses for pair in pairs], allowed)
 
 
 def same_losses(pairs: list[TrialPair], recipe: list[TimedTrial]) -> bool | None:
@@ -99,7 +99,7 @@ def same_losses(pairs: list[TrialPair], recipe: list[TimedTrial]) -> bool | None
     return all(abs(patched - original) <= allowed for patched, original in losses)
 
 
-def contradicted(pair: TrialPair, recipe: TimedTrial) -> list[str]:
+def find_missing(pair: TrialPair, recipe: TimedTrial) -> list[str]:
     """Return the effects on a step that the recipe has at run time and the patch does not, in words."""
     before, patched, raced = (set(side.result.effects) for side in (pair.baseline, pair.final, recipe))
     missing = (raced ^ before) & (raced ^ patched) if before and patched and raced else set()
@@ -125,7 +125,7 @@ class PatchWriter:
     def write(self) -> dict[str, str]:
         """Write the patch beside the script, or where the request says. Returns copies of the edited files,
         by the path that each stands in for; none when nothing was edited."""
-        sources, hunks, left_out = self.edited()
+        sources, hunks, left_out = self.edit()
         text = sources.diff()
         left_out |= self._record.tuning.patch.left_out
         self._record.set_part("patch", text=text, hunks=hunks, left_out=left_out, command=self._command())
@@ -133,7 +133,7 @@ class PatchWriter:
             return {}
         # What runs is the very diff that the user gets; one that does not apply cannot run.
         with suppress(DoesNotApply):
-            self._copies = sources.patched(self._evaluator.runner.folder / "patched")
+            self._copies = sources.patch_copies(self._evaluator.runner.folder / "patched")
         self._record.set_part("patch", applies=bool(self._copies))
         path = self._patch_path()
         if self._is_written(path, text.encode()):
@@ -157,13 +157,13 @@ class PatchWriter:
             arguments=request.arguments,
             module=request.module,
             sha256=runner.program.subject.sha256,
-            recipe=applied(self._search.recipe),
+            recipe=list_applied(self._search.recipe),
             speedup=self._record.tuning.speedup,
             environment=environment_of(environment(runner.newest)),
             run=self._record.live.id,
             patched={from_here(path): sha256_of(Path(copy)) for path, copy in self._copies.items()},
         )
-        if self._is_written(path, encoded(file)):
+        if self._is_written(path, encode(file)):
             self._record.set(recipe_path=from_here(path))
 
     def _is_written(self, path: Path, content: bytes) -> bool:
@@ -176,7 +176,7 @@ class PatchWriter:
             return False
         return True
 
-    def edited(self) -> tuple[Sources, list[str], dict[str, str]]:
+    def edit(self) -> tuple[Sources, list[str], dict[str, str]]:
         """The edited sources, names of the changes that they hold, and of the others with the reason."""
         loop_profile = self._search.before
         sources = Sources(loop_profile.sites, main_file(self._evaluator), loop_profile.device)
@@ -228,7 +228,7 @@ class PatchWriter:
         try:
             if alone:
                 recipe = alone(self._search.recipe)
-                same, contradictions = same_losses(pairs[-1:], [recipe]), contradicted(pairs[-1], recipe)
+                same, contradictions = same_losses(pairs[-1:], [recipe]), find_missing(pairs[-1], recipe)
         except TrialFailed as failed:
             if failed.kind != "budget":
                 sentence = f"the recipe does not run beside the patched script: {failed.why}"
@@ -273,8 +273,8 @@ def suggestions(
     rungs: list[Rung] = []
     shown: list[Change] = []
     diff = ""
-    for change in suggested(loop_profile, evaluator.choice):
-        why, text = _tried(evaluator, loop_profile, [*shown, change], end)
+    for change in suggest(loop_profile, evaluator.choice):
+        why, text = _try_edits(evaluator, loop_profile, [*shown, change], end)
         found = {"verdict": "suggested", "reason": RUN, "suggestion": text}
         if why:
             found = {"reason": f"nothing to suggest: {why}"}
@@ -284,20 +284,20 @@ def suggestions(
     return rungs, diff
 
 
-def planned(evaluator: TrialEvaluator, loop_profile: LoopProfile) -> list[Rung]:
+def plan(evaluator: TrialEvaluator, loop_profile: LoopProfile) -> list[Rung]:
     """Return what would be run and then suggested, as rungs of a dry run."""
     reason = "would be run, and shown as a diff if the losses stay the same"
-    rungs = (_rung(change, loop_profile) for change in suggested(loop_profile, evaluator.choice))
+    rungs = (_rung(change, loop_profile) for change in suggest(loop_profile, evaluator.choice))
     return [structs.replace(rung, verdict="suggested", reason=reason) for rung in rungs]
 
 
 def _rung(change: Change, loop_profile: LoopProfile) -> Rung:
     own = optimization.load(change.name)
     bound = own.bound(loop_profile, change.options)
-    return untried_rung(Candidate(change, own.title, own.numerics, bound))
+    return make_rung(Candidate(change, own.title, own.numerics, bound))
 
 
-def _tried(
+def _try_edits(
     evaluator: TrialEvaluator, loop_profile: LoopProfile, changes: list[Change], end: float
 ) -> tuple[str, str]:
     """Return why these changes of the source cannot be shown, "" if they can; and their diff."""
@@ -307,7 +307,7 @@ def _tried(
         for change in changes:
             sources.apply(change, f"suggested, {optimization.load(change.name).title}")
         diff = sources.diff()
-        copies = sources.patched(runner.folder / f"suggested-{len(changes)}-{changes[-1].name}")
+        copies = sources.patch_copies(runner.folder / f"suggested-{len(changes)}-{changes[-1].name}")
     except (CannotEdit, DoesNotApply) as error:
         return str(error), ""
     seconds = 2 * cost(runner.accounting.first_step or START, loop_profile.step)

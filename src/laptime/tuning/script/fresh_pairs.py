@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import cast
 
 from laptime.experiment.pairs import Pair, Visited
-from laptime.experiment.turns import Over, take_turns, taken_alone
+from laptime.experiment.turns import Over, take_alone, take_turns
 from laptime.process.program import Guard
 from laptime.records.run import IN_MEMORY
 from laptime.tuning.optimization import Recipe
@@ -25,8 +25,8 @@ from laptime.tuning.script.trial_runner import (
     TrialRunner,
     fewest_rounds,
     per_sample,
-    resettled,
-    settled,
+    plan_resettle,
+    plan_settle,
 )
 from laptime.tuning.trial.messages import GO, TURNS, Block, TrialResult
 
@@ -59,8 +59,8 @@ class TrialSide:
             seconds=float(ENDLESS),
             seed=seed,
             sources=sources or {},
-            settle=settled(step, SETTLED) if fresh else settled(step),
-            resettle=resettled(step),
+            settle=plan_settle(step, SETTLED) if fresh else plan_settle(step),
+            resettle=plan_resettle(step),
             **({} if memory is None else {"memory": memory}),
         )
         self.timed = TimedTrial([], TrialResult())
@@ -140,14 +140,14 @@ def alone(runner: TrialRunner, recipe: Recipe, seed: int, *, fresh: bool = True)
     Raises TrialFailed: it does not run."""
     with closing(Guard()) as guard:
         side = TrialSide(runner, recipe, seed, guard=guard, fresh=fresh)
-        return taken_alone(side, fewest_rounds(runner.step)).timed
+        return take_alone(side, fewest_rounds(runner.step)).timed
 
 
 def pair_of(made: TrialPair) -> Pair:
     """A pair of trials as one whose gain is measured."""
-    return Pair(visited(made.baseline), visited(made.final), made.turns)
+    return Pair(make_visited(made.baseline), make_visited(made.final), made.turns)
 
 
-def visited(side: TimedTrial) -> Visited:
+def make_visited(side: TimedTrial) -> Visited:
     """A trial as one side of it."""
     return Visited(side.per_sample, side.seconds, 1.0 / side.per_sample, side.result.peak)

@@ -58,14 +58,14 @@ class GateRunner:
         is_precise = "precision" not in classes
         reference = self._double if "reassociated" in classes and is_precise else None
         half: Rounding = "float16" if any("fp16" in name for name in recipe.names) else "bfloat16"
-        judged = partial(self._judged, recipe, classes, reference, None if is_precise else half)
+        judged = partial(self._judge, recipe, classes, reference, None if is_precise else half)
         gate = judged()
         if gate.word == "failed" and any(optimization.load(name).compiles for name in recipe.names):
             # Compiled code draws other random numbers: asked with those of eager code if it can matter.
             gate = judged(eager_draws=True)
         return gate
 
-    def _judged(
+    def _judge(
         self,
         recipe: Recipe,
         classes: set[str],

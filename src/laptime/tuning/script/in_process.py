@@ -19,7 +19,7 @@ from typing import Any
 from laptime.instrument.importing import WhenImported
 from laptime.instrument.steps import Stop
 from laptime.kit.errors import UsageError
-from laptime.kit.options import requested, takes
+from laptime.kit.options import make_request, takes
 from laptime.launch.script import Program
 from laptime.records.event import Listener
 from laptime.records.run import IN_MEMORY, Run, Subject
@@ -37,7 +37,7 @@ from laptime.tuning.trial.hooks.loop_hooks import LoopHooks
 from laptime.tuning.trial.messages import Block, TrialPlan, TrialResult
 from laptime.tuning.trial.process import TrialProcess
 from laptime.tuning.trial.state_snapshot import TrainingSnapshot, optimizers
-from laptime.verbs.public_run import TunedRun, kept
+from laptime.verbs.public_run import TunedRun, keep
 
 _NEEDS_PROCESS = "is decided when a process starts; this one has"
 _OF_THE_OPTIMIZER = ("batch_size",)
@@ -140,7 +140,7 @@ class InMemoryTrial(RunningTrial):
         """Nothing runs between two blocks: its hooks are undone, and that is all. Safe to call twice."""
         self._process.close()
 
-    def finished(self) -> TrialResult:
+    def finish(self) -> TrialResult:
         self.stop()
         return self._process.result
 
@@ -215,7 +215,7 @@ def tune(
     """
     program = problem.name if isinstance(problem, Problem) else str(problem)
     own = {"program": program, "arguments": [*arguments], "save": False}
-    request = requested(TuneRequest, options, "laptime.tune", **own)
+    request = make_request(TuneRequest, options, "laptime.tune", **own)
     request.check()
     of_scripts = [name for name in OF_SCRIPTS if name in request.origins]
     if isinstance(problem, Problem) and of_scripts:
@@ -237,7 +237,7 @@ def tune(
 
         return run_session(SessionJournal([], "", resume=False, save=False), make, emit)
 
-    return TunedRun.of(kept(work, on_event, save=request.save))
+    return TunedRun.of(keep(work, on_event, save=request.save))
 
 
 __all__ = ["Problem", "tune"]

@@ -18,7 +18,7 @@ from laptime.store import files, folder, index
 from laptime.tuning.candidates import Choice, suspects
 from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Recipe
-from laptime.tuning.recipe_file import applied
+from laptime.tuning.recipe_file import list_applied
 from laptime.tuning.script.trial_evaluator import TrialEvaluator
 from laptime.tuning.search import ranking
 from laptime.tuning.search.race import LONGEST
@@ -37,7 +37,7 @@ def diagnosis(recipe: Recipe, loop_profile: LoopProfile, choice: Choice | None =
     """The record of a loop profile; with a choice, it names what could save most."""
     likely = suspects(loop_profile, recipe, choice)[:SUSPECTS] if choice is not None else []
     return Diagnosis(
-        recipe=applied(recipe),
+        recipe=list_applied(recipe),
         step=loop_profile.step,
         shares=loop_profile.shares,
         what_if=loop_profile.what_if,

@@ -124,14 +124,14 @@ def choice_of(request: TuneRequest) -> Choice:
     for path in request.extra:
         optimization.load(path)
 
-    def known(name: str) -> str:
+    def find_name(name: str) -> str:
         """The name as the catalogue has it. A file of the user may be called by its stem."""
         path = files.get(name, name if name in request.extra else "")
         if not path:
             registry.load("optimizations", name)
         return path or name.replace("-", "_")
 
-    only, skip = tuple(map(known, request.only)), tuple(map(known, request.skip))
+    only, skip = tuple(map(find_name, request.only)), tuple(map(find_name, request.skip))
     return Choice(
         allow=tuple(request.allow),
         strict=request.strict,
@@ -161,7 +161,7 @@ def refusal(name: str, failed: TrialFailed) -> LaptimeError:
     if failed.kind == "memory":
         return OutOfMemory(f"{name} needs more memory than its limit", why=why, next="--max-memory 8GB")
     if failed.kind == "crashed":
-        return _crashed(name, why)
+        return _tell_crash(name, why)
     return UsageError(
         f"no training was found in {name}",
         why=f"{why}; a training step is a backward pass and the step of a torch optimizer",
@@ -169,7 +169,7 @@ def refusal(name: str, failed: TrialFailed) -> LaptimeError:
     )
 
 
-def _crashed(name: str, why: str) -> LaptimeError:
+def _tell_crash(name: str, why: str) -> LaptimeError:
     if why.startswith(("ModuleNotFoundError", "ImportError")) and "torch" in why:
         next_step = "laptime tune --python PYTHON   takes the interpreter that has it"
         return Unavailable(f"{name} could not import torch", why=why, next=next_step)

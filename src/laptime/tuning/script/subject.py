@@ -156,7 +156,7 @@ class ScriptSubject(Subject):
         choice = None if self._verifies else self.evaluator.choice
         return records.diagnosis(recipe, profile, choice)
 
-    def diagnosed(self, profile: LoopProfile) -> None:
+    def diagnose(self, profile: LoopProfile) -> None:
         if not self._verifies:
             _refuse_unfit(self.request.program, profile, self._runner)
         if self.request.dry_run:
@@ -185,11 +185,11 @@ class ScriptSubject(Subject):
         self._cost = cost
         return cost
 
-    def decided(self, rung: Rung) -> Rung:
+    def decide(self, rung: Rung) -> Rung:
         return records.with_compile_time(rung, self._runner.accounting)
 
-    def planned(self, rungs: list[Rung], profile: LoopProfile) -> list[Rung]:
-        return records.with_suggested(rungs, final_set.planned(self.evaluator, profile))
+    def plan(self, rungs: list[Rung], profile: LoopProfile) -> list[Rung]:
+        return records.with_suggested(rungs, final_set.plan(self.evaluator, profile))
 
     def trying(self, candidate: Candidate, kept: str) -> str:
         would = f"; Ctrl-C ends with a patch of {kept}" if kept else ""
@@ -197,7 +197,7 @@ class ScriptSubject(Subject):
 
     # After it
 
-    def chosen(self, record: Record, search: SearchResult) -> SearchResult:
+    def choose(self, record: Record, search: SearchResult) -> SearchResult:
         """Without the changes that no patch can hold: the rest is gated and measured as a set of its own. If
         nothing can be edited the set stays whole: `laptime.apply` has it on."""
         self._runner.race_until = math.inf
@@ -206,7 +206,7 @@ class ScriptSubject(Subject):
         cost, until = self.cost(search.recipe, search.after.step), self.request.budget
         recipe = self.evaluator.by_switches(search.recipe, until - 2 * (cost.bare + cost.check))
         search = dataclasses.replace(search, recipe=recipe)
-        _, hunks, left_out = PatchWriter(self.request, self.evaluator, search, record).edited()
+        _, hunks, left_out = PatchWriter(self.request, self.evaluator, search, record).edit()
         if not left_out or not (hunks or any(change.arguments for change in recipe)):
             return search
         rest = Recipe(tuple(change for change in search.recipe if change.name not in left_out))
@@ -221,7 +221,7 @@ class ScriptSubject(Subject):
         profile = self.evaluator.loop_profile
         return numerics_of(recipe, profile) if profile else "exact"
 
-    def written(self, record: Record, search: SearchResult) -> None:
+    def write(self, record: Record, search: SearchResult) -> None:
         """The patch; it stands for the recipe if it has every change."""
         if not self._is_in_memory:
             record.say("writing the patch")
@@ -254,10 +254,10 @@ class ScriptSubject(Subject):
         number = len(self._pairs) - 1
         with self._runner.accounting.spent_on("patch"):
             if self.apart:
-                return self._runner.timed(recipe, number, rounds=fewest_rounds(self._runner.step))
+                return self._runner.time_trial(recipe, number, rounds=fewest_rounds(self._runner.step))
             return fresh_pairs.alone(self._runner, recipe, number, fresh=self._is_fresh)
 
-    def measured(self, record: Record, recipe: Recipe) -> None:
+    def measure(self, record: Record, recipe: Recipe) -> None:
         record.set(convergence=convergence_of(self._pairs, self._numerics(recipe)))
 
     def hand_back(self, record: Record, search: SearchResult) -> None:
@@ -299,7 +299,7 @@ class ScriptSubject(Subject):
         return super().diagnosis_after(record, search) if is_known else None
 
     def ladder(self, rungs: list[Rung], record: Record) -> list[Rung]:
-        told = [records.with_utilization(self.decided(rung), self.evaluator) for rung in rungs]
+        told = [records.with_utilization(self.decide(rung), self.evaluator) for rung in rungs]
         return [_with_edit(rung, record) for rung in records.with_suggested(told, self._suggested)]
 
     def environment(self) -> Environment:

@@ -112,7 +112,7 @@ def read(main: str, folders: Iterable[Path] = (), given: Iterable[str] = ()) -> 
     configured = [Path(word.rpartition("=")[2]) for word in given if word.endswith(CONFIGURATIONS)]
     for path, tree in _files(main, folders):
         uses |= _uses(tree)
-        for switch in [*_declared(tree), *_of_functions(tree), *_of_classes(tree), *_configured(path, tree)]:
+        for switch in [*_of_module(tree), *_of_functions(tree), *_of_classes(tree), *_of_config(path, tree)]:
             found.setdefault(switch.name, switch)
         named = {each for each in map(_literal, _constants(tree)) if str(each).endswith(CONFIGURATIONS)}
         configured += [place for each in sorted(named) for place in (Path(each), path.parent / each)]
@@ -155,7 +155,7 @@ def _files(main: str, folders: Iterable[Path]) -> Iterator[tuple[Path, ast.Modul
         except (OSError, SyntaxError, ValueError, RecursionError):
             continue
         yield path, tree
-        for name in _imported(tree):
+        for name in _find_imports(tree):
             inner = Path(*name.split("."))
             files = (inner.with_suffix(".py"), inner / "__init__.py")
             places = (home / each for home in (path.parent, *homes) for each in files)
@@ -165,7 +165,7 @@ def _files(main: str, folders: Iterable[Path]) -> Iterator[tuple[Path, ast.Modul
                 waiting.append(place)
 
 
-def _imported(tree: ast.Module) -> Iterator[str]:
+def _find_imports(tree: ast.Module) -> Iterator[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Import | ast.ImportFrom):
             lead = getattr(node, "module", None) or ""
@@ -173,7 +173,7 @@ def _imported(tree: ast.Module) -> Iterator[str]:
             yield from [lead] if lead else []
 
 
-def _declared(tree: ast.Module) -> Iterator[Switch]:
+def _of_module(tree: ast.Module) -> Iterator[Switch]:
     """Calls that declare an option, add_argument and click.option, with its name in front."""
     for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
         last = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
@@ -223,7 +223,7 @@ def _of_classes(tree: ast.Module) -> Iterator[Switch]:
             yield Switch(f"--{name}", "flag" if default is False else "value", default)
 
 
-def _configured(path: Path, tree: ast.Module) -> Iterator[Switch]:
+def _of_config(path: Path, tree: ast.Module) -> Iterator[Switch]:
     """Variables of a script that runs nanoGPT's configurator; keys of Hydra's configuration files."""
     source = ast.unparse(tree)
     if re.search(r"exec\(open\(.*configurator", source):
@@ -296,7 +296,7 @@ def set_in(sources: Sources, change: Change) -> bool:
                 raise CannotEdit(file.why)
             file.replace(*_as_set(file.text, key, value))
 
-        sources.edited(edit, str(change), change.name)
+        sources.try_edit(edit, str(change), change.name)
     return bool(words)
 
 

@@ -69,7 +69,7 @@ class TrialEvaluator:
             return []
         return switches.read(main_file(self), [Path.cwd()], self.runner.program.words)
 
-    def _switched(self, changes: Iterable[Change]) -> dict[Change, Change]:
+    def _use_switches(self, changes: Iterable[Change]) -> dict[Change, Change]:
         """Changes as the script's own switches do them, of those that have one."""
         found = {each: switches.arguments_of(each, self.switches) for each in changes}
         return {
@@ -84,7 +84,7 @@ class TrialEvaluator:
         They are on at run time then, and the gate of the whole does not fail. until: second of the session
         after which no switch is tried."""
         realized = self._as_run(recipe)
-        wanted = self._switched(realized)
+        wanted = self._use_switches(realized)
         alone = [{change: other} for change, other in wanted.items()]
         for tried in [wanted, *alone] if len(wanted) > 1 else alone:
             other = Recipe(tuple(tried.get(each, each) for each in realized))
@@ -99,7 +99,7 @@ class TrialEvaluator:
         by_script = [change for change in recipe if change.arguments]
         try:
             with self.accounting.spent_on("patch"):
-                trial = self.runner.timed(recipe, 0)
+                trial = self.runner.time_trial(recipe, 0)
             numerics = numerics_of(recipe, self.loop_profile or LoopProfile())
             is_same = self.gate(Recipe(), recipe, numerics).word != "failed"
         except TrialFailed:
@@ -114,13 +114,13 @@ class TrialEvaluator:
         """The loop profile under a recipe: one process that leaves parts of the step out, in turns.
         Raises TrialFailed: the script does not run, or has no step."""
         if recipe not in self.profiles:
-            self.profiles[recipe] = self._diagnosed(recipe)
+            self.profiles[recipe] = self._diagnose(recipe)
         if self.loop_profile is None:
             self.loop_profile = self.profiles[recipe]
             self.runner.step = self.loop_profile.step
         return self.profiles[recipe]
 
-    def _diagnosed(self, recipe: Recipe) -> LoopProfile:
+    def _diagnose(self, recipe: Recipe) -> LoopProfile:
         began = self.elapsed()
         seconds = min(DIAGNOSIS, DIAGNOSIS_SHARE * self.budget)
         started = self.runner.start(self._as_run(recipe), mode="diagnose", seconds=seconds)
@@ -191,14 +191,14 @@ class TrialEvaluator:
     def _is_mended(self, new: list[Change], failed: TrialFailed) -> bool:
         """Whether the line that has crashed is mended from now on, with any of a recipe's new changes."""
         result = self.runner.newest
-        wanted = mends.needed(result.error, result.traceback) if failed.kind == "crashed" else None
+        wanted = mends.find_mend(result.error, result.traceback) if failed.kind == "crashed" else None
         if wanted is None or len(self.mends) >= MOST_MENDS:
             return False
         names, sources = {change.name for change in new}, Sources((), main_file(self))
         try:
             for each in (*self.mends, wanted):
                 sources.mend(each, "")
-            self.runner.mended = sources.patched(self.runner.folder / f"mended-{len(self.mends)}")
+            self.runner.mended = sources.patch_copies(self.runner.folder / f"mended-{len(self.mends)}")
         except (CannotEdit, DoesNotApply):
             return False
         self.mends[wanted] = names
@@ -213,7 +213,7 @@ class TrialEvaluator:
         """Whether any of the new changes of a recipe that does not run is left to the script from now on."""
         if failed.kind not in ("crashed", "refused", "no_steps"):
             return False
-        left = self._switched(change for change in new if change not in self._by_script)
+        left = self._use_switches(change for change in new if change not in self._by_script)
         self._by_script |= left
         return bool(left)
 
@@ -232,7 +232,7 @@ class TrialEvaluator:
                 except TrialFailed as failed:
                     if failed.kind in ("budget", "refused"):
                         raise
-                    self.runner.timed(candidate, number, fresh=fresh)  # does it run alone?
+                    self.runner.time_trial(candidate, number, fresh=fresh)  # does it run alone?
                     self._runs_apart = True
             pair = self.runner.pair(incumbent, candidate, number, fresh=fresh)
             self._add_compile(incumbent, candidate, pair.final.result.compile_seconds)

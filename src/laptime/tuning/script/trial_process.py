@@ -3,7 +3,7 @@
 with start(words, python=..., plan=plan, timeout=600) as trial:
     for block in trial.blocks():        # as they end
         ...
-    outcome = trial.finished()          # stopped, and how it went
+    outcome = trial.finish()            # stopped, and how it went
 
 A trial starts in a fresh interpreter, or is forked from one that has imported what trials of the script
 import; decision 0020 says where that is sound."""
@@ -77,7 +77,7 @@ class RunningTrial(ABC):
         """Blocks of timed steps as they end, until the trial does."""
 
     @abstractmethod
-    def finished(self) -> TrialResult:
+    def finish(self) -> TrialResult:
         """Return its own result; it is stopped if it still runs."""
 
     def last_words(self) -> str:
@@ -108,7 +108,7 @@ class Running(RunningTrial):
 
     def blocks(self) -> Iterator[Block]:
         while True:
-            self._watch.heard()
+            self._watch.discard()
             yield from self._messages.new_blocks()
             if self.process.poll() is not None:
                 yield from self._messages.new_blocks()
@@ -129,7 +129,7 @@ class Running(RunningTrial):
         until = self.process.seconds + min(GRACE, self.timeout - self.process.seconds)
         (self.folder / "stop").touch()
         while (left := until - self.process.seconds) > 0:
-            self._watch.heard()
+            self._watch.discard()
             result = self._messages.latest(TrialResult)
             if (result is not None and result.world == 1) or self._ends_within(left):
                 break
@@ -145,7 +145,7 @@ class Running(RunningTrial):
         self.status = self.process.end(grace=1.0)
         self._watch.close()
 
-    def finished(self) -> TrialResult:
+    def finish(self) -> TrialResult:
         """The result of the trial, which is stopped; of one that left none, how its process ended."""
         self.stop()
         result = self._messages.latest(TrialResult)
@@ -239,7 +239,7 @@ class PreparedInterpreter:
             self._peer.send(json.dumps(request).encode(), ANSWER)
         except (Gone, Silent) as error:
             raise NotPrepared(f"the prepared interpreter is gone: {error}") from error
-        return ForkedProcess(self._awaited("pid", ANSWER), self)
+        return ForkedProcess(self._await("pid", ANSWER), self)
 
     def status(self, pid: int, wait: float) -> int | None:
         """The exit status of a trial; None if it has not ended within so many seconds."""
@@ -260,12 +260,12 @@ class PreparedInterpreter:
     def get_ready(self) -> None:
         """Wait until everything is imported. Raises NotPrepared: as of `fork`."""
         if not self._is_ready:
-            threads = self._awaited("threads", LONGEST_START)
+            threads = self._await("threads", LONGEST_START)
             if threads > 1:
                 raise NotPrepared(f"{threads} threads run once everything is imported")
             self._is_ready = True
 
-    def _awaited(self, name: str, seconds: float) -> int:
+    def _await(self, name: str, seconds: float) -> int:
         """The value of the next answer that has this name; statuses are kept on the way."""
         until = time.monotonic() + seconds
         try:

@@ -48,12 +48,12 @@ NEEDS = {"memory": "it needs more memory than its limit", "recompiles": "it comp
 """Why a trial gave nothing that has ended so."""
 
 
-def settled(step: float, usual: int = 3) -> int:
+def plan_settle(step: float, usual: int = 3) -> int:
     """Steps of a process that do not count, if one takes `step` seconds."""
     return 2 if step > SLOW_STEP else usual
 
 
-def resettled(step: float) -> int:
+def plan_resettle(step: float) -> int:
     """Steps after a turn begins that do not count: caches are warm again within a part of a slow one."""
     return 0 if step > SLOW_STEP else RESETTLE
 
@@ -194,7 +194,7 @@ class TrialRunner:
             base=recipe.to_json(),
             step_by=self._step_by,
             scratch=str(folder / "scratch"),  # each trial begins with what the user has
-            **{"settle": settled(self.step), "resettle": RESETTLE, "memory": self.memory, **settings},
+            **{"settle": plan_settle(self.step), "resettle": RESETTLE, "memory": self.memory, **settings},
         )
 
     @contextmanager
@@ -267,7 +267,7 @@ class TrialRunner:
     def finish(self, running: RunningTrial) -> TrialResult:
         """Stop a trial where it still runs, and take its account."""
         began = self.elapsed()
-        result = running.finished()
+        result = running.finish()
         self.accounting.ending = self.elapsed() - began
         self.accounting.add_trial(result, is_forked=running.is_forked)
         if result.torch:
@@ -298,7 +298,7 @@ class TrialRunner:
 
     # Timed trials in fresh processes
 
-    def timed(
+    def time_trial(
         self,
         recipe: Recipe,
         seed: int,
@@ -319,7 +319,7 @@ class TrialRunner:
             seed=seed,
             sources=sources or {},
             # The first steps of a process are slower (allocators adapt, caches fill): the gain is not theirs.
-            settle=settled(step) if is_quick else settled(step, SETTLED),
+            settle=plan_settle(step) if is_quick else plan_settle(step, SETTLED),
         )
         with self.accounting.spent_on("race"), started as running:
             blocks = list(running.blocks())
@@ -334,5 +334,5 @@ class TrialRunner:
         made: dict[int, TimedTrial] = {}
         for at in self.random.sample((0, 1), 2):
             own = settings if at else settings | {"sources": None}
-            made[at] = self.timed(final if at else baseline, seed, **own)
+            made[at] = self.time_trial(final if at else baseline, seed, **own)
         return TrialPair(made[0], made[1])

@@ -25,7 +25,7 @@ from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Change, Recipe
 from laptime.tuning.search import ranking, together
 from laptime.tuning.search.evaluator import Candidate, Evaluator
-from laptime.tuning.search.race import FAST_ALPHA, LONGEST, looks_for, untried_rung
+from laptime.tuning.search.race import FAST_ALPHA, LONGEST, looks_for, make_rung
 from laptime.tuning.search.ranking import WON, Climb
 from laptime.tuning.search.settings import SearchSettings
 from laptime.tuning.search.state import LEAST_ROUNDS, SearchState, is_control
@@ -93,7 +93,7 @@ def search(
             raise
         raise SearchInterrupted(_result(state, is_complete=False)) from stop
     no_time, shortest = _report_untried(state)
-    if sets := together.left_out(state):
+    if sets := together.find_unraced(state):
         no_time = "; ".join(filter(None, (no_time, together.sets_in_words(state, sets))))
     elif not no_time and not complete:
         no_time = "no time was left to leave out everything that was kept"
@@ -124,7 +124,7 @@ def _try_all(state: SearchState) -> None:
     least, crowded = _detectable(state), False
     for at in itertools.count():
         while (candidate := _next(state)) is not None:
-            if not crowded and _crowded(state):
+            if not crowded and _is_crowded(state):
                 crowded = True
                 together.race_together(state, least, untried=True)
                 continue
@@ -136,7 +136,7 @@ def _try_all(state: SearchState) -> None:
             break
 
 
-def _crowded(state: SearchState) -> bool:
+def _is_crowded(state: SearchState) -> bool:
     """Half of the time is gone, and the rest is not enough for what is still to be raced.
 
     Never with --certify: what is kept there has been shown to help by itself."""
@@ -179,7 +179,7 @@ def _best(state: SearchState) -> Candidate | None:
     candidates = list(state.candidates.values())
     beside = [option for one in candidates for option in _beside(state, one)]
     control_first = state.settings.certify
-    for candidate in ranking.ranked([*candidates, *beside], control_first=control_first):
+    for candidate in ranking.rank([*candidates, *beside], control_first=control_first):
         if not _obstacle(state, candidate):
             return candidate
     return None
@@ -257,7 +257,7 @@ def _climb(state: SearchState, candidate: Candidate) -> None:
 def _report_untried(state: SearchState) -> tuple[str, float]:
     """Report what was not tried; why there was no time for some, and the seconds of their shortest race."""
     untried = []
-    for candidate in ranking.ranked(state.candidates.values()):
+    for candidate in ranking.rank(state.candidates.values()):
         why = _obstacle(state, candidate)
         if candidate.change not in state.raced_before and why != "was tried":
             untried.append((candidate, why if why != "budget" else ""))
@@ -287,10 +287,10 @@ def _no_time_left(state: SearchState, shortest: float) -> str:
 
 
 def _not_tried(state: SearchState, candidate: Candidate, why: str) -> None:
-    state.report(structs.replace(untried_rung(candidate), reason=why))
+    state.report(structs.replace(make_rung(candidate), reason=why))
 
 
-def planned(
+def plan_races(
     evaluator: Evaluator, loop_profile: LoopProfile, settings: SearchSettings | None = None
 ) -> list[tuple[Candidate, float]]:
     """Return what would be tried on the script as it is, and about how many seconds each takes; run nothing.
@@ -300,7 +300,7 @@ def planned(
     settings = settings or SearchSettings()
     usable = evaluator.candidates(loop_profile, Recipe()).usable
     in_order = (settings.in_order(one, loop_profile.step) for one in usable)
-    candidates = ranking.ranked(in_order, control_first=settings.certify)
+    candidates = ranking.rank(in_order, control_first=settings.certify)
     state = SearchState(
         evaluator,
         settings,
@@ -372,5 +372,5 @@ def _take_over(state: SearchState, candidate: Candidate, rung: Rung) -> None:
     state.races += 1
     if rung.kept:
         replaced = ranking.rivals(candidate, state.adopted, state.script)
-        target = ranking.joined(candidate, state.recipe, replaced)
+        target = ranking.join(candidate, state.recipe, replaced)
         state.adopt(candidate, target, replaced, rung.speedup)

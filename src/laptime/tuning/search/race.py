@@ -96,7 +96,7 @@ def race(rounds: Iterator[Round], terms: RaceTerms) -> RaceResult:
                     break
                 continue
             usable.append(one)
-            ended = _ended(usable, terms)
+            ended = _decide(usable, terms)
             if ended is not None:
                 return _result(ended[0], usable, terms, ended[1])
             if terms.spent():
@@ -127,7 +127,7 @@ def _effect(rounds: list[Round], terms: RaceTerms, goal: str = "") -> Effect:
     return from_few_rounds(_logs(rounds, goal or terms.goal), [one.process for one in rounds], noise)
 
 
-def _ended(rounds: list[Round], terms: RaceTerms) -> tuple[RungWord, str] | None:
+def _decide(rounds: list[Round], terms: RaceTerms) -> tuple[RungWord, str] | None:
     """The word and why, when this number of rounds is a look and something can be said."""
     n = len(rounds)
     if n == 2 or n == terms.looks[0]:
@@ -216,7 +216,7 @@ def looks_for(
 # Rungs of the ladder
 
 
-def untried_rung(candidate: Candidate) -> Rung:
+def make_rung(candidate: Candidate) -> Rung:
     """The rung of a candidate before it is tried."""
     return Rung(
         name=candidate.change.name,
@@ -240,7 +240,7 @@ def race_summary(result: RaceResult) -> str:
     return ", ".join(parts)
 
 
-def gated(rung: Rung, gate: Gate) -> Rung:
+def add_gate(rung: Rung, gate: Gate) -> Rung:
     """The rung with its gate; it is kept when the gate passed, and only then."""
     if gate.word == "passed":
         return structs.replace(rung, gate=gate, kept=True)

@@ -29,17 +29,17 @@ ONE_BOTTLENECK = 0.02
 became three times as fast, they would still be a sixteenth."""
 
 
-def expected(candidate: Candidate) -> float:
+def expect_saving(candidate: Candidate) -> float:
     """Seconds of a step that it may save, by its bound and how often it keeps such a promise."""
     return candidate.bound * candidate.prior * TRUST.get(candidate.numerics, 1.0)
 
 
 def promise(candidate: Candidate) -> float:
     """Expected seconds of a step saved, per second of racing."""
-    return expected(candidate) / max(candidate.start + LOOKS[0] * candidate.cost, 1e-9)
+    return expect_saving(candidate) / max(candidate.start + LOOKS[0] * candidate.cost, 1e-9)
 
 
-def ranked(candidates: Iterable[Candidate], *, control_first: bool = True) -> list[Candidate]:
+def rank(candidates: Iterable[Candidate], *, control_first: bool = True) -> list[Candidate]:
     """Best first. Equal ones by name, so that a session can be repeated. control_first: the control goes
     before all; else only what won clearly in earlier sessions goes before it."""
 
@@ -116,7 +116,7 @@ def missing(
     )
 
 
-def joined(candidate: Candidate, recipe: Recipe, replaced: Iterable[str]) -> Recipe:
+def join(candidate: Candidate, recipe: Recipe, replaced: Iterable[str]) -> Recipe:
     """The recipe with this change, and without its rivals."""
     for name in replaced:
         recipe = recipe.without(name)

@@ -34,7 +34,7 @@ class EarlierEffect:
     saved: float  # share of a step that it is expected to save, shrunk; 0 if it is not expected to save any
     sentence: str = ""  # why it goes first or last; "" if it does neither
 
-    def applied(self, candidate: Candidate, step: float) -> Candidate:
+    def apply(self, candidate: Candidate, step: float) -> Candidate:
         """The candidate with its place in the order. step: seconds of a step now; the bound stays what the
         diagnosis says."""
         if self.order == 0:
@@ -51,7 +51,7 @@ def effects(sessions: Iterable[tuple[str, Iterable[Rung]]]) -> dict[str, Earlier
     by_name: dict[str, list[tuple[str, Rung]]] = {}
     order: dict[str, float] = {}
     for run, ladder in sessions:
-        decided = _decided(ladder)
+        decided = _pick_rungs(ladder)
         for name, rung in decided.items():
             by_name.setdefault(name, []).append((run, rung))
         kept = [name for name, rung in decided.items() if _is_won(rung)]
@@ -60,7 +60,7 @@ def effects(sessions: Iterable[tuple[str, Iterable[Rung]]]) -> dict[str, Earlier
     return {name: _effect(rungs, order.get(name, 0.0)) for name, rungs in by_name.items()}
 
 
-def _decided(ladder: Iterable[Rung]) -> dict[str, Rung]:
+def _pick_rungs(ladder: Iterable[Rung]) -> dict[str, Rung]:
     """The rung of each name that says most: the first that won, else the first of all.
 
     Options that won later did so against the first, so that theirs is not the gain over the script as it is.
@@ -146,7 +146,7 @@ class SearchSettings:
     unit: str = "step"  # what is timed, in words
     follows: str = "a gate and the final measurement"  # what `reserve` is for
 
-    def reserved(self, step: float, *, is_late: bool, is_bare: bool) -> float:
+    def reserve_now(self, step: float, *, is_late: bool, is_bare: bool) -> float:
         """The share of the budget that is left alone now. step: the incumbent's seconds. is_late, is_bare:
         what `SearchState` knows by these names."""
         share = self.reserve(step)
@@ -159,4 +159,4 @@ class SearchSettings:
     def in_order(self, candidate: Candidate, step: float) -> Candidate:
         """The candidate with its place by what earlier sessions have shown of it. step: seconds of a step."""
         effect = self.earlier_effects.get(candidate.change.name)
-        return effect.applied(candidate, step) if effect is not None else candidate
+        return effect.apply(candidate, step) if effect is not None else candidate

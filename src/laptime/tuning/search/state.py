@@ -21,11 +21,11 @@ from laptime.tuning.search.race import (
     FAST_ALPHA,
     RaceResult,
     RaceTerms,
-    gated,
+    add_gate,
     looks_for,
+    make_rung,
     race,
     race_summary,
-    untried_rung,
 )
 from laptime.tuning.search.ranking import LOST, WON
 from laptime.tuning.search.settings import SearchSettings
@@ -137,7 +137,7 @@ class SearchState:
     def leave_until(self) -> float:
         """Seconds of the session after which leave-one-out ends."""
         is_late, is_bare = (each and not self.adopted for each in (self.is_late, self.is_bare))
-        reserved = self.settings.reserved(self.loop_profile.step, is_late=is_late, is_bare=is_bare)
+        reserved = self.settings.reserve_now(self.loop_profile.step, is_late=is_late, is_bare=is_bare)
         return self.settings.budget * (1 - reserved)
 
     @property
@@ -208,10 +208,10 @@ class SearchState:
         began = self.evaluator.elapsed()
         self.on_race(candidate)
         replaced = ranking.rivals(candidate, self.adopted, self.script)
-        target = ranking.joined(candidate, self.recipe, replaced)
+        target = ranking.join(candidate, self.recipe, replaced)
         terms = self.terms(candidate, self.try_until, among or None, among)
         self.races += not is_control(candidate)
-        rung = untried_rung(candidate)
+        rung = make_rung(candidate)
         try:
             rung, result = self.race_and_gate(rung, target, terms, candidate, replaced)
             if result.out_of_time and result.word == "unclear":
@@ -225,7 +225,7 @@ class SearchState:
         reason = f"{candidate.earlier}: {rung.reason}" if candidate.earlier else rung.reason
         rung = structs.replace(rung, seconds=self.evaluator.elapsed() - began, reason=reason)
         if is_control(candidate):
-            rung = self._controlled(rung)
+            rung = self._note_control(rung)
         is_final = rung.kept or rung.verdict == "failed" or rung.verdict in WON
         is_open = (
             rung.verdict == "unclear" and (rung.speedup or 0.0) >= HARMLESS and not is_control(candidate)
@@ -244,17 +244,17 @@ class SearchState:
         Raises TrialFailed: the recipe does not run."""
         self.bundles.add(target.labels)
         result = race(self.evaluator.race(self.recipe, target, fresh=self.settings.certify), terms)
-        rung = self._raced(rung, result, replaced)
+        rung = self._add_race(rung, result, replaced)
         if result.word in WON and not is_control(candidate):
             try:
-                rung = gated(rung, self.evaluator.gate(self.recipe, target, candidate.numerics))
+                rung = add_gate(rung, self.evaluator.gate(self.recipe, target, candidate.numerics))
             except TrialFailed as failure:
                 if failure.kind == "budget":  # what its race has shown is worth knowing
                     raise TrialFailed("budget", f"{failure.why}; its race: {race_summary(result)}") from None
                 raise
         return rung, result
 
-    def _raced(self, rung: Rung, result: RaceResult, replaced: list[str]) -> Rung:
+    def _add_race(self, rung: Rung, result: RaceResult, replaced: list[str]) -> Rung:
         step, speedup = self.loop_profile.step, result.speedup
         reason = race_summary(result)
         return structs.replace(
@@ -270,7 +270,7 @@ class SearchState:
             reason=f"in place of {', '.join(replaced)}: {reason}" if replaced else reason,
         )
 
-    def _controlled(self, rung: Rung) -> Rung:
+    def _note_control(self, rung: Rung) -> Rung:
         """The script against itself: says how much the rounds scatter, and whether the margin holds."""
         self.calibrate(rung)
         if rung.verdict in WON or rung.verdict in LOST:

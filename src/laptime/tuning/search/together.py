@@ -26,9 +26,9 @@ from laptime.tuning.search.race import (
     HOPELESS,
     LOOKS,
     RaceResult,
+    make_rung,
     race,
     race_summary,
-    untried_rung,
 )
 from laptime.tuning.search.ranking import WON
 from laptime.tuning.search.state import HARMLESS, SearchState, is_control
@@ -42,10 +42,10 @@ def race_together(state: SearchState, least: float, *, untried: bool = False) ->
     change must be able to save, to be taken along. untried: take along what was not raced alone, too: there
     is no time for it."""
     members, target = _members(state, least, untried)
-    return len(members) > 1 and not _no_time(state, members) and _raced(state, members, target)
+    return len(members) > 1 and not _no_time(state, members) and _race(state, members, target)
 
 
-def _raced(state: SearchState, members: list[Candidate], target: Recipe, among: int = 0) -> bool:
+def _race(state: SearchState, members: list[Candidate], target: Recipe, among: int = 0) -> bool:
     """Race several changes as one; whether they were kept. among: so many sets that are tried like this."""
     state.on_race(members[0])
     began = state.evaluator.elapsed()
@@ -57,7 +57,7 @@ def _raced(state: SearchState, members: list[Candidate], target: Recipe, among: 
     )
     terms = state.terms(bundle, state.try_until, among or None, among)
     state.races += 1
-    rung = untried_rung(members[0])
+    rung = make_rung(members[0])
     try:
         rung, result = state.race_and_gate(rung, target, terms, bundle, [])
         reason = rung.reason if rung.gate.reason else f"together: {race_summary(result)}"
@@ -79,13 +79,13 @@ def _raced(state: SearchState, members: list[Candidate], target: Recipe, among: 
 def race_again(state: SearchState) -> bool:
     """Race what lost or stayed open once more, beside what was kept since then, by twos and threes; whether a
     set was kept."""
-    sets = left_out(state)
+    sets = find_unraced(state)
     sizes = [len(members) for members, _ in sets]
     for members, target in sets:
         among = sum(size <= len(members) for size in sizes)
         if _no_time(state, members):
             continue
-        if len(members) > 1 and _raced(state, members, target, among):
+        if len(members) > 1 and _race(state, members, target, among):
             return True
         if len(members) == 1:
             beside = replace(members[0], earlier=f"once more, beside {state.recipe}")
@@ -95,7 +95,7 @@ def race_again(state: SearchState) -> bool:
     return False
 
 
-def left_out(state: SearchState) -> list[tuple[list[Candidate], Recipe]]:
+def find_unraced(state: SearchState) -> list[tuple[list[Candidate], Recipe]]:
     """Sets of one to three changes, decided alone or beside less, that were never raced, with the recipe of
     each: small ones first, of these those whose changes do most, for better or worse."""
     if not state.settings.depend:
@@ -133,7 +133,7 @@ def promise(state: SearchState, least: float) -> float:
     if len(members) < 2 or target.labels in state.bundles or _no_time(state, members):
         return 0.0
     seconds = max(member.start for member in members) + LOOKS[0] * max(member.cost for member in members)
-    return HIDDEN * sum(map(ranking.expected, members)) / max(seconds, 1e-9)
+    return HIDDEN * sum(map(ranking.expect_saving, members)) / max(seconds, 1e-9)
 
 
 def _members(state: SearchState, least: float, untried: bool) -> tuple[list[Candidate], Recipe]:
@@ -142,8 +142,8 @@ def _members(state: SearchState, least: float, untried: bool) -> tuple[list[Cand
     target, adopted = state.recipe, dict(state.adopted)
     members: list[Candidate] = []
     # One that needs a process for each round may alone take what is left of the time.
-    affordable = [one for one in _rejected(state, least, untried) if not _no_time(state, [one])]
-    for candidate in ranking.ranked(_without_slow_starts(state, affordable)):
+    affordable = [one for one in _find_rejected(state, least, untried) if not _no_time(state, [one])]
+    for candidate in ranking.rank(_without_slow_starts(state, affordable)):
         change = candidate.change
         if speedups.get(str(change), 1.0) < HARMLESS or change.name in {one.change.name for one in members}:
             continue
@@ -174,7 +174,7 @@ def _without_slow_starts(state: SearchState, candidates: list[Candidate]) -> lis
     return [one for one in candidates if one in raced or one.start <= longest]
 
 
-def _rejected(state: SearchState, least: float, untried: bool) -> list[Candidate]:
+def _find_rejected(state: SearchState, least: float, untried: bool) -> list[Candidate]:
     """Candidates that were raced and not decided for good, and the option beyond each kept one of a line."""
     beyond = []
     for candidate in state.adopted.values():
@@ -215,7 +215,7 @@ def _keep(state: SearchState, members: list[Candidate], target: Recipe, rung: Ru
             report = structs.replace(rung, reason=f"together with {others}: {rung.reason}")
         else:
             report = structs.replace(
-                untried_rung(member),
+                make_rung(member),
                 verdict=rung.verdict,
                 gate=rung.gate,
                 kept=True,
@@ -274,10 +274,10 @@ def _without(state: SearchState, candidate: Candidate, waiting: int) -> tuple[bo
         result = race(state.evaluator.race(rest, state.recipe, fresh=state.settings.certify), terms)
     except TrialFailed as failure:
         return True, f"the rest does not run without it ({failure.why})"
-    return _judged(result, certify=state.settings.certify, margin=state.margin)
+    return _judge(result, certify=state.settings.certify, margin=state.margin)
 
 
-def _judged(result: RaceResult, *, certify: bool, margin: float) -> tuple[bool, str]:
+def _judge(result: RaceResult, *, certify: bool, margin: float) -> tuple[bool, str]:
     numbers = race_summary(result)
     if result.word in WON:
         return True, f"worth {numbers} when it alone is left out of the final set"

@@ -79,7 +79,7 @@ class ServerEvaluator:
         began = self.elapsed()
         numbers = self.numbers(NOISE_BLOCKS)
         with self.accounting.spent_on("diagnose"):
-            before, after = (self.measured(recipe, numbers) for _ in range(2))
+            before, after = (self.measure(recipe, numbers) for _ in range(2))
         usable = [each for each in (*before, *after) if isfinite(each)]
         if not usable:
             raise TrialFailed("refused", GENERATOR)
@@ -109,7 +109,7 @@ class ServerEvaluator:
                 gives=frozenset({choice.name}),
             )
             for at, choice in enumerate(self.template.choices)
-            for change, space, is_jump in _tried(choice, values.get(choice.name))
+            for change, space, is_jump in _propose(choice, values.get(choice.name))
         ]
         control = Candidate(change=CONTROL, cost=self._round_cost(), start=2 * self._cost)
         return CandidateSet((*found, control))
@@ -123,7 +123,7 @@ class ServerEvaluator:
             numbers = self.numbers(1 if fresh else self.rounds_of_a_start)
             order = (0, 1) if coin.random() < 0.5 else (1, 0)
             with self.accounting.spent_on("race"):
-                figures = {at: self.measured(sides[at], numbers) for at in order}
+                figures = {at: self.measure(sides[at], numbers) for at in order}
             for before, after in zip(figures[0], figures[1], strict=True):
                 yield Round(after / before, process=process)
             process += 1
@@ -152,16 +152,16 @@ class ServerEvaluator:
 
     def is_asked(self, recipe: Recipe) -> bool:
         """Whether nothing has to be started to tell if a recipe's server answers the same."""
-        return len(self.answers[Recipe()]) >= STARTS and bool(self.answers[built(recipe)])
+        return len(self.answers[Recipe()]) >= STARTS and bool(self.answers[strip(recipe)])
 
     def sameness(self, recipe: Recipe) -> Gate:
         """Whether the server answers what it does as it is. Raises TrialFailed: it does not run."""
-        for asked, times in ((Recipe(), STARTS), (built(recipe), 1)):
+        for asked, times in ((Recipe(), STARTS), (strip(recipe), 1)):
             while len(self.answers[asked]) < times:
                 with self.accounting.spent_on("gate"), self.visit(asked):
                     pass
         reference = self.answers[Recipe()]
-        return outputs.gate(reference, self.answers[built(recipe)][0], differs=self.request.differs)
+        return outputs.gate(reference, self.answers[strip(recipe)][0], differs=self.request.differs)
 
     def limit_checks(self, recipe: Recipe) -> list[GateCheck]:
         """Whether a recipe keeps the promise; it is loaded further while that is open and there is time.
@@ -171,13 +171,13 @@ class ServerEvaluator:
         budget = self.request.budget
         until = min(self.elapsed() + LIMITS * budget, budget)
         while True:
-            checks = limits(self.request.slo, self.cases[built(recipe)])
+            checks = limits(self.request.slo, self.cases[strip(recipe)])
             if (checks and word(checks) is not UNDECIDED) or self.elapsed() > until:
                 return checks
             with self.accounting.spent_on("measure"):
-                self.measured(recipe, self.numbers(NOISE_BLOCKS))
+                self.measure(recipe, self.numbers(NOISE_BLOCKS))
 
-    def measured(self, recipe: Recipe, numbers: list[int]) -> list[float]:
+    def measure(self, recipe: Recipe, numbers: list[int]) -> list[float]:
         """The figures of blocks of these numbers, of a server started for them; NaN of one that cannot be
         used.
         Raises TrialFailed: it does not run."""
@@ -187,14 +187,14 @@ class ServerEvaluator:
         self.unusable += [fault for fault in faults if fault]
         pairs = zip(cases, faults, strict=True)
         usable = [case if not fault and has_answers(case) else None for case, fault in pairs]
-        self.cases[built(recipe)] += filter(None, usable)
+        self.cases[strip(recipe)] += filter(None, usable)
         return [nan if case is None else figure(case, self.request.figure) for case in usable]
 
     @contextmanager
     def visit(self, recipe: Recipe) -> Iterator[Visit]:
         """A recipe's server, up and warm; what it answers to the same prompts is asked if it is not known.
         Raises TrialFailed: it does not run."""
-        recipe, began = built(recipe), self.elapsed()
+        recipe, began = strip(recipe), self.elapsed()
         self.accounting.trials += 1
         with visiting(self.request, values_of(recipe), self.folder) as visit:
             self.ready[recipe].append(visit.ready)
@@ -234,17 +234,17 @@ class ServerEvaluator:
         return "tokens" if stats and stats.tokens and stats.tokens.got else "requests"
 
 
-def built(recipe: Recipe) -> Recipe:
+def strip(recipe: Recipe) -> Recipe:
     """Without the control, which changes nothing."""
     return recipe.without(CONTROL.name)
 
 
 def values_of(recipe: Recipe) -> dict[str, Value]:
     """The choices that a recipe makes, by name."""
-    return {change.name: change.options["value"] for change in built(recipe)}
+    return {change.name: change.options["value"] for change in strip(recipe)}
 
 
-def _tried(choice: Choice, now: Value | None) -> Iterator[tuple[Change, tuple[Change, ...], bool]]:
+def _propose(choice: Choice, now: Value | None) -> Iterator[tuple[Change, tuple[Change, ...], bool]]:
     """Values of a choice to try beside the present one, each with its line, and whether it waits for others.
 
     Numbers are a line: the next one above today's goes first, or below where there is none; the rest waits,

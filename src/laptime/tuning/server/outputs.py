@@ -32,7 +32,7 @@ from laptime.records.case import Case
 from laptime.records.quantity import BROKEN, KEPT, UNDECIDED, Judgement
 from laptime.records.requests import GAP, LATENCY, TPOT, TTFT
 from laptime.records.tuning import GATED, Gate, GateCheck
-from laptime.tuning.gates.invariants import checked
+from laptime.tuning.gates.invariants import report
 from laptime.tuning.search.evaluator import TrialFailed
 
 PROMPTS = 8  # so many different ones are asked, of those that the load sends; so many at once
@@ -47,10 +47,10 @@ Output = dict[str, Any]  # parts of one answer
 def outputs(endpoint: Endpoint, at_once: int = PROMPTS) -> list[Output]:
     """Ask a server the first different prompts of its load, alone and so many at once.
     Raises TrialFailed: it does not answer one."""
-    return asyncio.run(_asked(structs.replace(endpoint, turns=1), min(max(PROMPTS, at_once), MOST_AT_ONCE)))
+    return asyncio.run(_ask(structs.replace(endpoint, turns=1), min(max(PROMPTS, at_once), MOST_AT_ONCE)))
 
 
-async def _asked(endpoint: Endpoint, most: int) -> list[Output]:
+async def _ask(endpoint: Endpoint, most: int) -> list[Output]:
     client = client_of(endpoint, SystemClock.now)
     number = min(PROMPTS, max(1, len(endpoint.bodies)))
     try:
@@ -125,15 +125,15 @@ def gate(reference: Sequence[Sequence[Output]], tuned: Sequence[Output], *, diff
     """Whether the tuned server answers as the server as it is.
     reference: all that the server as it is answered, once for each start; at least two. differs: texts may
     differ, as long as they are as long."""
-    stable, varies = _compared(reference, differs=differs)
+    stable, varies = _compare(reference, differs=differs)
     starts = f"the server as it is, asked after {len(reference)} starts,"
     left_out = (
-        f"differs in {_named(varies)}: left out of the comparison" if varies else "gave the same answers"
+        f"differs in {_name(varies)}: left out of the comparison" if varies else "gave the same answers"
     )
     if any(stable):
-        checks = [checked("repeatable", KEPT, f"{starts} {left_out}"), _same(reference[0], tuned, stable)]
+        checks = [report("repeatable", KEPT, f"{starts} {left_out}"), _same(reference[0], tuned, stable)]
     else:
-        checks = [checked("repeatable", UNDECIDED, f"{starts} answers differently in every part")]
+        checks = [report("repeatable", UNDECIDED, f"{starts} answers differently in every part")]
     return Gate(
         word=GATED[Judgement.of_all(check.outcome for check in checks)],
         numerics="precision" if differs else "exact",
@@ -143,7 +143,7 @@ def gate(reference: Sequence[Sequence[Output]], tuned: Sequence[Output], *, diff
     )
 
 
-def _compared(reference: Sequence[Sequence[Output]], *, differs: bool) -> tuple[list[set[str]], set[str]]:
+def _compare(reference: Sequence[Sequence[Output]], *, differs: bool) -> tuple[list[set[str]], set[str]]:
     """Return, by prompt, the parts that came out the same each time; and the names of those that did not."""
     stable: list[set[str]] = []
     asked_again: dict[int, Output] = {}
@@ -169,14 +169,14 @@ def _same(reference: Sequence[Output], tuned: Sequence[Output], stable: list[set
         other = {name for name in names if name not in after or not _alike(before[name], after[name])}
         wrong += bool(other)
         differ |= other
-    compared = _named(set().union(*stable))
+    compared = _name(set().union(*stable))
     if wrong:
-        text = f"{wrong} of {count(len(tuned), 'answer')} came out different in {_named(differ)}"
-        return checked("answers", BROKEN, text, float(wrong), 0.0)
-    return checked("answers", KEPT, f"{count(len(tuned), 'answer')} came out the same: {compared}", 0.0, 0.0)
+        text = f"{wrong} of {count(len(tuned), 'answer')} came out different in {_name(differ)}"
+        return report("answers", BROKEN, text, float(wrong), 0.0)
+    return report("answers", KEPT, f"{count(len(tuned), 'answer')} came out the same: {compared}", 0.0, 0.0)
 
 
-def _named(parts: set[str]) -> str:
+def _name(parts: set[str]) -> str:
     names = sorted(parts)
     more = len(names) - _MOST_NAMED
     return ", ".join(names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
@@ -220,7 +220,7 @@ def rate(case: Case) -> float:
     return (stats.tokens.got if stats.tokens else None) or answered
 
 
-def pooled(cases: Sequence[Case]) -> Case:
+def pool(cases: Sequence[Case]) -> Case:
     """All requests of several blocks as one level, in order of their time."""
     return reduce(lambda whole, case: whole.with_requests(case.requests) if case.requests else whole, cases)
 
@@ -232,6 +232,6 @@ def limits(slo: str, cases: Sequence[Case]) -> list[GateCheck]:
     growing = sum(bool(stats and stats.balance.grows) for stats in map(level_stats, cases))
     if 2 * growing > len(cases):
         text = f"{slo}: the queue grew in {growing} of {len(cases)} blocks: above capacity"
-        return [checked("slo", BROKEN, text)]
-    verdict = level_judged(promises(slo), level_stats(pooled(cases)))
-    return [checked("slo", verdict.word, f"{slo} is {verdict.word}: {verdict.sentence}")]
+        return [report("slo", BROKEN, text)]
+    verdict = level_judged(promises(slo), level_stats(pool(cases)))
+    return [report("slo", verdict.word, f"{slo} is {verdict.word}: {verdict.sentence}")]

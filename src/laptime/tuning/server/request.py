@@ -72,7 +72,7 @@ class ServerRequest:
     save: Save = True
     origins: dict[str, Origin] = field(default_factory=dict)
 
-    def completed(self) -> ServerRequest:
+    def complete(self) -> ServerRequest:
         """The request with what follows from what was asked: the goal from the load, bodies from the file.
         Raises UsageError: where the file is sent is not said, or it cannot be read."""
         if self.body and self.url == LANGUAGE_MODEL:
@@ -92,7 +92,7 @@ class ServerRequest:
     @property
     def template(self) -> Template:
         """The command. Raises UsageError: it is none."""
-        return parsed(self.command)
+        return parse(self.command)
 
     @property
     def figure(self) -> str:
@@ -221,7 +221,7 @@ def _texts(word: Word, values: Mapping[str, Value]) -> list[str]:
     return ["".join(parts)]
 
 
-def parsed(text: str) -> Template:
+def parse(text: str) -> Template:
     """The template that a text means.
     Raises UsageError: it is none, has nothing to choose from, or needs a shell."""
     choices: list[Choice] = []
@@ -274,7 +274,7 @@ def _parts(typed: str, before: list[Word], choices: list[Choice]) -> Iterator[st
             yield choices[-1]
         at = end + 1
     if "}" in typed[at:] and not _is_object(typed[at:]):
-        raise _unbalanced(typed)
+        raise _refuse_brace(typed)
     yield from filter(None, [typed[at:]])
 
 
@@ -291,10 +291,10 @@ def _closing(typed: str, start: int) -> int:
         depth += {"{": 1, "}": -1}.get(typed[at], 0)
         if not depth:
             return at
-    raise _unbalanced(typed)
+    raise _refuse_brace(typed)
 
 
-def _unbalanced(typed: str) -> UsageError:
+def _refuse_brace(typed: str) -> UsageError:
     return UsageError(
         f"a brace of {typed!r} is unmatched",
         why="choices go between { and }, separated by commas",

@@ -31,7 +31,7 @@ from laptime.tuning.optimization import Recipe
 from laptime.tuning.recipe_file import recipe_of
 from laptime.tuning.search.evaluator import TrialFailed
 from laptime.tuning.search.ladder import SearchResult
-from laptime.tuning.server.evaluator import GENERATOR, ServerEvaluator, built, values_of
+from laptime.tuning.server.evaluator import GENERATOR, ServerEvaluator, strip, values_of
 from laptime.tuning.server.outputs import TITLES, limits, rate
 from laptime.tuning.server.request import ServerRequest
 from laptime.tuning.session.final_gain import FinalCost
@@ -126,7 +126,7 @@ class ServerSubject(Subject):
                 url=redaction.address(request.url),
                 load=load,
                 body=request.body,
-                sent=sent(request),
+                sent=hash_sent(request),
                 headers=[name for name, _ in request.headers],
                 figure=TITLES[request.figure],
                 slo=request.slo,
@@ -155,15 +155,15 @@ class ServerSubject(Subject):
         return self.evaluator.sameness(recipe)
 
     def pair(self, recipe: Recipe, number: int, until: float) -> Pair:
-        numbers, sides = self.evaluator.numbers(BLOCKS), (Recipe(), built(recipe))
-        return Pair(*one_after_the_other(number, lambda at: self._visited(sides[at], numbers)))
+        numbers, sides = self.evaluator.numbers(BLOCKS), (Recipe(), strip(recipe))
+        return Pair(*one_after_the_other(number, lambda at: self._visit(sides[at], numbers)))
 
-    def _visited(self, recipe: Recipe, numbers: list[int]) -> Visited:
+    def _visit(self, recipe: Recipe, numbers: list[int]) -> Visited:
         evaluator = self.evaluator
         known = evaluator.cases[recipe]
         before = len(known)
         with evaluator.accounting.spent_on("measure"):
-            figures = [each for each in evaluator.measured(recipe, numbers) if math.isfinite(each)]
+            figures = [each for each in evaluator.measure(recipe, numbers) if math.isfinite(each)]
         if not figures:
             raise TrialFailed("refused", GENERATOR)
         if len(recipe):
@@ -173,7 +173,7 @@ class ServerSubject(Subject):
     def is_decided(self) -> bool:
         return word(limits(self.request.slo, self._cases)) is not UNDECIDED
 
-    def measured(self, record: Record, recipe: Recipe) -> None:
+    def measure(self, record: Record, recipe: Recipe) -> None:
         record.set_part("server", limits=limits(self.request.slo, self._cases))
 
     def finish(self, record: Record, search: SearchResult) -> None:
@@ -185,9 +185,9 @@ class ServerSubject(Subject):
         if self.evaluator.is_asked(search.recipe):
             record.set(gate=self.evaluator.sameness(search.recipe))
 
-    def recorded(self, record: Record) -> None:
+    def record(self, record: Record) -> None:
         evaluator = self.evaluator
-        recipe = built(recipe_of(record.tuning))
+        recipe = strip(recipe_of(record.tuning))
         fields: dict[str, Any] = {"unit": evaluator.unit, "block": evaluator.block}
         if self.request.figure == "throughput" and evaluator.unit == "tokens":
             fields["figure"] = "output tokens per second"
@@ -217,7 +217,7 @@ class ServerSubject(Subject):
         return [Check(name="generator", outcome="warn", sentence=sentence, next=lost[-1].next)]
 
 
-def sent(request: ServerRequest) -> str:
+def hash_sent(request: ServerRequest) -> str:
     """A hash of the bodies that are sent; "" for prompts that laptime makes."""
     return hashlib.sha256("\n".join(request.bodies).encode()).hexdigest() if request.bodies else ""
 
@@ -260,7 +260,7 @@ def _request_of(run: Run, request: VerifyRequest) -> ServerRequest:
         allow=["precision"] if differs else [],
         **asked,
     )
-    if server.sent != sent(of_server):
+    if server.sent != hash_sent(of_server):
         why = f"{server.body} was edited" if server.body else "it did not come from a file"
         raise UsageError(
             f"the requests of run {run.id} are no longer known",

@@ -89,7 +89,7 @@ class LiveServer:
         if self._process is not None:
             self._process.end(grace=GRACE, first=signal.SIGTERM)
 
-    def died(self) -> str:
+    def say_death(self) -> str:
         """Say how it ended and its last words; "" while it lives."""
         assert self._process is not None
         status = self._process.poll()
@@ -102,14 +102,14 @@ class LiveServer:
         look = LOOK
         while not answers(self.probe):
             if process.ends_within(look):
-                raise TrialFailed("crashed", self.died())
+                raise TrialFailed("crashed", self.say_death())
             if process.seconds > self.timeout:
                 said = last_words(tail(self.log, LOG))
                 last = f"; its last words: {said}" if said else ""
                 why = f"{self.probe} did not answer within {show(self.timeout, 's')}{last}"
                 raise TrialFailed("hung", why)
             look = min(LONGEST_LOOK, 1.2 * look)
-        if said := self.died():
+        if said := self.say_death():
             raise TrialFailed("crashed", f"{said}; something else answers at {self.probe}")
         self.seconds = process.seconds
 
@@ -186,7 +186,7 @@ class Visit:
         total = facts.answered + facts.failed
         if total and (facts.failed > MOST_FAILED * total or not facts.answered):
             kinds = ", ".join(f"{each.kind} {each.count}" for each in facts.errors) or "none was answered"
-            said = self._server.died() or next((each.example for each in facts.errors), "")
+            said = self._server.say_death() or next((each.example for each in facts.errors), "")
             what = f"{facts.failed} of {total} requests failed ({kinds})"
             raise TrialFailed("crashed", f"{what}: {said}" if said else what)
         return case
@@ -244,6 +244,6 @@ def visiting(request: ServerRequest, values: dict[str, Value], folder: Path) -> 
             raise TrialFailed("refused", f"{error.what}: {error.why}") from None
         stack.callback(senders.close)
         if fault := senders.facts.get("error"):
-            why = server.died() or senders.facts.get("detail", "")
+            why = server.say_death() or senders.facts.get("detail", "")
             raise TrialFailed("refused", f"it did not answer the first request: {fault} {why}".strip())
         yield Visit(request, server, senders, endpoint)

@@ -66,7 +66,7 @@ class FinalCost:
         """A gate: what a change needs to be handed back without a measured gain."""
         return self.gate + self.hand_back
 
-    def kept_back(self, budget: float) -> float:
+    def keep_back(self, budget: float) -> float:
         """Seconds of a budget that a search leaves alone: the usual, and never less than the least."""
         return CAUTION * max(self.least, min(self.usual, MOST_RESERVED * budget / CAUTION))
 

@@ -71,7 +71,7 @@ class SessionJournal:
         except OSError as error:
             self._give_up(error.strerror or str(error))
 
-    def kept(self, kind: type[Document]) -> list[Document]:
+    def read_kept(self, kind: type[Document]) -> list[Document]:
         """Return what the resumed session has kept of a kind, in order."""
         found = []
         for line in self._lines:

@@ -19,7 +19,7 @@ from typing import Any
 from msgspec import structs
 
 from laptime.analysis.tuned import CONTROL, DRY
-from laptime.experiment.pairs import LEAST, gain, measured_pairs, ratios
+from laptime.experiment.pairs import LEAST, gain, measure_pairs, ratios
 from laptime.kit.units import show
 from laptime.probes import machine
 from laptime.probes.others import OthersMeter
@@ -45,11 +45,11 @@ from laptime.records.tuning import Gate, GateWord, Measured, Rung, Shortfall, Tu
 from laptime.store.live_run import LiveRun
 from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Recipe
-from laptime.tuning.recipe_file import applied, recipe_of
+from laptime.tuning.recipe_file import list_applied, recipe_of
 from laptime.tuning.search import ladder
 from laptime.tuning.search.evaluator import TrialFailed
 from laptime.tuning.search.ladder import SearchInterrupted, SearchResult
-from laptime.tuning.search.race import untried_rung
+from laptime.tuning.search.race import make_rung
 from laptime.tuning.search.settings import SearchSettings
 from laptime.tuning.session import final_gain
 from laptime.tuning.session.final_gain import CAUTION
@@ -160,13 +160,13 @@ class Session(Record):
         search = ladder.search(
             subject.evaluator,
             self.settings(),
-            lambda rung: self.live(RungDecided(subject.decided(rung))),
+            lambda rung: self.live(RungDecided(subject.decide(rung))),
             earlier=self._earlier,
             on_race=lambda candidate: self.say(subject.trying(candidate, self._labels())),
             on_diagnosis=self._on_diagnosis,
         )
         self.search = search
-        self.search = search = subject.chosen(self, search)
+        self.search = search = subject.choose(self, search)
         if len(search.recipe):
             self._measure_final(search)
         else:
@@ -181,7 +181,7 @@ class Session(Record):
 
         def reserve(step: float) -> float:
             cost = subject.cost(self.kept, step)
-            return min(1.0, cost.kept_back(budget) / budget) + min(BETWEEN, cost.between / budget)
+            return min(1.0, cost.keep_back(budget) / budget) + min(BETWEEN, cost.between / budget)
 
         return SearchSettings(
             budget=budget,
@@ -208,7 +208,7 @@ class Session(Record):
 
     def _on_diagnosis(self, recipe: Recipe, profile: LoopProfile) -> None:
         if not self._is_diagnosed:
-            self.subject.diagnosed(profile)
+            self.subject.diagnose(profile)
         self._is_diagnosed = True
         self.live(Diagnosed(self.subject.diagnosis(recipe, profile)))
 
@@ -216,16 +216,16 @@ class Session(Record):
         subject = self.subject
         profile = subject.evaluator.diagnose(Recipe())
         self._on_diagnosis(Recipe(), profile)
-        plans = ladder.planned(subject.evaluator, profile, self.settings())
+        plans = ladder.plan_races(subject.evaluator, profile, self.settings())
         rungs = [
             structs.replace(
-                untried_rung(one), seconds=seconds, reason=f"would be tried, about {show(seconds, 's')}"
+                make_rung(one), seconds=seconds, reason=f"would be tried, about {show(seconds, 's')}"
             )
             for one, seconds in plans
         ]
         self.set(
             before=subject.diagnosis(Recipe(), profile),
-            ladder=subject.planned(rungs, profile),
+            ladder=subject.plan(rungs, profile),
             ruled_out=subject.evaluator.candidates(profile, Recipe()).ruled_out,
             ended=DRY,
         )
@@ -236,7 +236,7 @@ class Session(Record):
         subject, recipe = self.subject, search.recipe
         self.say("the gate of the whole set")
         self.set(gate=self._gate(recipe, "undecided"))
-        subject.written(self, search)
+        subject.write(self, search)
         try:
             self._measure(recipe, search.after.step)
         except TrialFailed as failed:
@@ -254,7 +254,7 @@ class Session(Record):
             raise subject.refusal(failed) from failed
         self._on_diagnosis(Recipe(), profile)
         self.set(before=subject.diagnosis(Recipe(), profile), ended="complete", **fields)
-        self.set(recipe=applied(recipe))
+        self.set(recipe=list_applied(recipe))
         self.say("the gate of the earlier result")
         self.set(gate=self._gate(recipe, "failed", broken))
         try:
@@ -277,7 +277,7 @@ class Session(Record):
         self.say(subject.AFRESH)
         cost, began = subject.cost(recipe, step), self.elapsed()
         try:
-            for pairs in measured_pairs(
+            for pairs in measure_pairs(
                 lambda number, until: subject.pair(recipe, number, until),
                 most=subject.MOST_PAIRS,
                 elapsed=self.elapsed,
@@ -293,7 +293,7 @@ class Session(Record):
                 average = (self.elapsed() - began) / len(pairs)
                 cost = replace(cost, pair=max(cost.pair, average), hurried=max(cost.hurried, average))
                 self.set(baseline=baseline, final=final, speedup=speedup)
-                subject.measured(self, recipe)
+                subject.measure(self, recipe)
         except TrialFailed as failed:
             if failed.kind != "budget":
                 raise
@@ -323,7 +323,7 @@ class Session(Record):
                 after=subject.diagnosis_after(self, search),
                 ladder=subject.ladder(search.ladder, self),
                 ruled_out=search.ruled_out,
-                recipe=applied(search.recipe),
+                recipe=list_applied(search.recipe),
                 ended=search.ended if self._is_complete else "interrupted",
                 why_ended=search.why_ended if self._is_complete else "",
             )
@@ -335,7 +335,7 @@ class Session(Record):
     def _record_spent(self) -> None:
         accounting = self.subject.evaluator.accounting
         self.set(trials=accounting.trials, seconds_by=dict(accounting.seconds))
-        self.subject.recorded(self)
+        self.subject.record(self)
 
     def over(self, *, complaint: str = "", others: float | None = None) -> Run:
         """Report the record; the run. complaint: of the journal. others: CPUs that other programs used."""

@@ -23,7 +23,7 @@ from laptime.records.tuning import Diagnosis, Gate, Rung, Tuning
 from laptime.store.live_run import LiveRun
 from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Recipe
-from laptime.tuning.recipe_file import applied
+from laptime.tuning.recipe_file import list_applied
 from laptime.tuning.search import ranking
 from laptime.tuning.search.evaluator import Candidate, Evaluator, TrialFailed
 from laptime.tuning.search.ladder import SearchResult
@@ -73,7 +73,7 @@ def checks_of(tuning: Tuning, complaint: str = "") -> list[Check]:
             Check(name="kept", outcome="note", sentence=sentence, next="LAPTIME_HOME=another/FOLDER")
         )
     if tuning.ended != DRY:
-        checks.append(_measured_check(tuning))
+        checks.append(_check_gain(tuning))
     if tuning.gate.word == "failed":
         checks.append(Check(name="gate", outcome="fail", sentence=tuning.gate.reason, next="--strict"))
     return checks
@@ -89,7 +89,7 @@ def quiet_check(others: float | None) -> list[Check]:
     return [Check(name="quiet", outcome="warn", sentence=sentence, next="laptime doctor")]
 
 
-def _measured_check(tuning: Tuning) -> Check:
+def _check_gain(tuning: Tuning) -> Check:
     speedup = tuning.speedup
     if speedup is None:
         return Check(name="measured", outcome="note", sentence="no gain was measured")
@@ -125,7 +125,7 @@ class Subject(ABC):
 
     def __init__(self, request: Any) -> None:
         self.request = request  # has budget, certify, goal, dry_run, name and origins
-        self.earlier: dict[str, EarlierEffect] = {}  # what earlier sessions have shown, see `diagnosed`
+        self.earlier: dict[str, EarlierEffect] = {}  # what earlier sessions have shown, see `diagnose`
 
     def recall(self, journal: SessionJournal) -> None:
         """Take what the session that is resumed has kept beside its decisions."""
@@ -143,7 +143,7 @@ class Subject(ABC):
     def diagnosis(self, recipe: Recipe, profile: LoopProfile) -> Diagnosis:
         """A loop profile as it is recorded."""
         return Diagnosis(
-            recipe=applied(recipe),
+            recipe=list_applied(recipe),
             step=profile.step,
             noise=profile.noise,
             detectable=ranking.detectable(profile.noise, LONGEST[-1]),
@@ -152,7 +152,7 @@ class Subject(ABC):
             facts=sorted(profile.facts),
         )
 
-    def diagnosed(self, profile: LoopProfile) -> None:
+    def diagnose(self, profile: LoopProfile) -> None:
         """It was diagnosed as it is: raise for one that cannot be tuned, get ready for races."""
 
     @abstractmethod
@@ -163,20 +163,20 @@ class Subject(ABC):
     def cost(self, recipe: Recipe, step: float) -> FinalCost:
         """Return the cost after a search that ends with this set; `step`: its seconds, as far as known."""
 
-    def decided(self, rung: Rung) -> Rung:
+    def decide(self, rung: Rung) -> Rung:
         """A rung with what only the subject knows of it."""
         return rung
 
     def keep(self, journal: SessionJournal) -> None:
         """After each decision: keep what a session that goes on needs besides."""
 
-    def planned(self, rungs: list[Rung], profile: LoopProfile) -> list[Rung]:
+    def plan(self, rungs: list[Rung], profile: LoopProfile) -> list[Rung]:
         """The ladder of a dry run, from the rungs of the search."""
         return rungs
 
     # After it
 
-    def chosen(self, record: Record, search: SearchResult) -> SearchResult:
+    def choose(self, record: Record, search: SearchResult) -> SearchResult:
         """The search with the set that is handed back; what is chosen after it is chosen here."""
         return search
 
@@ -184,7 +184,7 @@ class Subject(ABC):
     def gate(self, recipe: Recipe) -> Gate:
         """Run the gate of the final set. Raises TrialFailed: it does not run."""
 
-    def written(self, record: Record, search: SearchResult) -> None:
+    def write(self, record: Record, search: SearchResult) -> None:
         """Write what the final side of the pairs needs."""
 
     @abstractmethod
@@ -208,7 +208,7 @@ class Subject(ABC):
         """Whether more pairs would tell nothing but the gain."""
         return True
 
-    def measured(self, record: Record, recipe: Recipe) -> None:
+    def measure(self, record: Record, recipe: Recipe) -> None:
         """A pair was measured: record what else it says."""
 
     def hand_back(self, record: Record, search: SearchResult) -> None:
@@ -238,7 +238,7 @@ class Subject(ABC):
     def axes(self) -> Mapping[str, Axis]:
         """Axes of its cases besides the variant."""
 
-    def recorded(self, record: Record) -> None:
+    def record(self, record: Record) -> None:
         """The last look at the record before it is told."""
 
     def checks(self) -> list[Check]:

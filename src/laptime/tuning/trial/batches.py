@@ -13,19 +13,19 @@ from typing import Any
 FEWEST_COLUMNS = 4  # of an integer matrix that can be padded sequences
 
 
-def mapped(batch: Any, change: Callable[[Any], Any]) -> Any:
+def map_tensors(batch: Any, change: Callable[[Any], Any]) -> Any:
     """The same structure with every tensor replaced; containers are new, so that a `pop` harms no other."""
     import torch
 
     if isinstance(batch, torch.Tensor):
         return change(batch)
     if isinstance(batch, (list, tuple)):
-        parts = [mapped(each, change) for each in batch]
+        parts = [map_tensors(each, change) for each in batch]
         return type(batch)(*parts) if hasattr(batch, "_fields") else type(batch)(parts)
     if isinstance(batch, MutableMapping):
         copied = copy.copy(batch)
         for key, value in batch.items():
-            copied[key] = mapped(value, change)
+            copied[key] = map_tensors(value, change)
         return copied
     return batch
 
@@ -80,7 +80,7 @@ class CachedBatch:
     Its tensors are given themselves until a script is seen to write into them; from then on copies are."""
 
     def __init__(self, batch: Any) -> None:
-        self.batch = mapped(batch, _copy)
+        self.batch = map_tensors(batch, _copy)
         self._versions: list[tuple[Any, int]] = []
         self._is_written = False
 
@@ -89,21 +89,21 @@ class CachedBatch:
         self._is_written |= any(tensor._version != version for tensor, version in self._versions)
         if self._is_written:
             self._versions = []
-            return mapped(self.batch, _copy)
-        batch = mapped(self.batch, lambda tensor: tensor.detach())
+            return map_tensors(self.batch, _copy)
+        batch = map_tensors(self.batch, lambda tensor: tensor.detach())
         self._versions = [(tensor, tensor._version) for _, tensor in tensors(batch)]
         return batch
 
     def on(self, device: Any) -> CachedBatch:
         """The same, moved to a device."""
-        return CachedBatch(mapped(self.batch, lambda tensor: tensor.to(device)))
+        return CachedBatch(map_tensors(self.batch, lambda tensor: tensor.to(device)))
 
     def half(self) -> CachedBatch | None:
         """Its first half; None when the tensors do not share a leading dimension of two or more."""
         if is_rows(self.batch):
             return CachedBatch(self.batch[: len(self.batch) // 2])
         samples = self._shared()
-        return self._resized(lambda tensor: tensor[: samples // 2]) if samples >= 2 else None
+        return self._resize(lambda tensor: tensor[: samples // 2]) if samples >= 2 else None
 
     def double(self) -> CachedBatch | None:
         """Twice the batch, one behind the other; None if it cannot be."""
@@ -111,10 +111,10 @@ class CachedBatch:
 
         if is_rows(self.batch):
             return CachedBatch([*self.batch, *self.batch])
-        return self._resized(lambda tensor: torch.cat([tensor, tensor])) if self._shared() >= 1 else None
+        return self._resize(lambda tensor: torch.cat([tensor, tensor])) if self._shared() >= 1 else None
 
-    def _resized(self, change: Callable[[Any], Any]) -> CachedBatch:
-        return CachedBatch(mapped(self.batch, lambda tensor: change(tensor) if tensor.dim() else tensor))
+    def _resize(self, change: Callable[[Any], Any]) -> CachedBatch:
+        return CachedBatch(map_tensors(self.batch, lambda tensor: change(tensor) if tensor.dim() else tensor))
 
     def _shared(self) -> int:
         """The leading dimension of every tensor; 0 when there are several, or something is no tensor."""

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from laptime.kit import system_files
-from laptime.tuning.trial.source_sites import unwrapped
+from laptime.tuning.trial.source_sites import walk_wrapped
 
 OPTIMIZERS = {"SGD": "sgd", "Adam": "adam", "AdamW": "adamw", "Adagrad": "adagrad"}
 KINDS = {
@@ -135,7 +135,7 @@ def of_models(models: list[Any]) -> set[str]:
 
 def _wrappers(model: Any) -> set[str]:
     """compiled, ddp, data_parallel, from the model and what it wraps."""
-    layers = list(unwrapped(model))
+    layers = list(walk_wrapped(model))
     facts = {WRAPPERS[type(layer).__name__] for layer in layers if type(layer).__name__ in WRAPPERS}
     if any(getattr(layer, "find_unused_parameters", False) for layer in layers):
         facts.add("find_unused")
@@ -232,7 +232,7 @@ def page_faults() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
 
 
-def compiled() -> int:
+def sum_compiled() -> int:
     """Return how much torch.compile has compiled so far; 0 when it is not used."""
     compiler: Any = sys.modules.get("torch._dynamo.utils")
     return int(sum(compiler.counters["stats"].values())) if compiler is not None else 0

@@ -23,7 +23,7 @@ KINDS = (
 """Kinds of callbacks: the names of the methods of `Loop` that attach them."""
 
 
-def replaced(owner: Any, name: str, value: Any) -> Undo:
+def replace_attr(owner: Any, name: str, value: Any) -> Undo:
     """Set an attribute; the result sets it back."""
     before = getattr(owner, name)
     setattr(owner, name, value)
@@ -77,7 +77,7 @@ class Loop:
 
     def set_attribute(self, owner: Any, name: str, value: Any) -> None:
         """Set an attribute now, such as a switch of torch's; it is put back in the end."""
-        self.process(lambda: replaced(owner, name, value))
+        self.process(lambda: replace_attr(owner, name, value))
 
     def set_environment(self, name: str, value: str) -> None:
         """Set a variable for this process and those that it starts; it is put back in the end."""

@@ -57,7 +57,7 @@ class Overlay:
         """Whether this thread is within `inside`."""
         return bool(getattr(self._inside, "depth", 0))
 
-    def redirected(self, path: Any) -> str | None:
+    def redirect(self, path: Any) -> str | None:
         """The whole path; None for what is let through: descriptors, devices, temporary files, caches."""
         whole = whole_path(path)
         return None if whole is None or whole.startswith(SYSTEM) or self.is_free(whole) else whole
@@ -100,7 +100,7 @@ class Overlay:
     def writing(self, path: Any, *, copies: bool = False, new: bool = False) -> Any:
         """The path to write to instead; with `copies` what is there is copied first.
         Raises FileExistsError: `new`, and the script sees something there."""
-        whole = self.redirected(path)
+        whole = self.redirect(path)
         if whole is None:
             return path
         over = self.over(whole)
@@ -129,7 +129,7 @@ class Overlay:
 
     def remove(self, original: Callable[..., Any], path: Any, *args: Any, **kwargs: Any) -> Any:
         """Remove a file or folder, for the script alone."""
-        whole = self.redirected(path)
+        whole = self.redirect(path)
         if whole is None:
             return original(path, *args, **kwargs)
         over = self.over(whole)
@@ -145,7 +145,7 @@ class Overlay:
 
     def move(self, original: Callable[..., Any], src: Any, dst: Any, **kwargs: Any) -> Any:
         """Rename: what is the user's is copied, and gone for the script."""
-        whole = self.redirected(src)
+        whole = self.redirect(src)
         moved = src
         if whole is not None:
             moved = self.over(whole)
@@ -167,7 +167,7 @@ class Overlay:
 
     def make_folder(self, original: Callable[..., Any], path: Any, *args: Any, **kwargs: Any) -> Any:
         """Make a folder, unless the script sees something there."""
-        whole = self.redirected(path)
+        whole = self.redirect(path)
         if whole is None:
             return original(path, *args, **kwargs)
         if self.exists(whole):

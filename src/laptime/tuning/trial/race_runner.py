@@ -76,7 +76,7 @@ class RaceRunner(TrialMode):
         return batch
 
     def backward(self, root: Any, run: Callable[[], Any]) -> Any:
-        loss = self._hooks.unscaled(root)
+        loss = self._hooks.unscale(root)
         if getattr(loss, "ndim", None) == 0:
             self._counts.new_losses.append(loss.detach())
         return run()
@@ -88,7 +88,7 @@ class RaceRunner(TrialMode):
         if self._source != self._hooks.steps.source:
             self._start_over()
         if self._watch is not None:
-            self._timed_step(self._watch, now, ended=ended, begins=begins)
+            self._time_step(self._watch, now, ended=ended, begins=begins)
         elif ended and self._is_in_step:
             self._waited += 1
             has_compiled = self._monitor.times != self._compilations
@@ -106,7 +106,7 @@ class RaceRunner(TrialMode):
                 self._decide()
             self._is_in_step = begins
 
-    def _timed_step(self, watch: Stopwatch, now: int, *, ended: bool, begins: bool) -> None:
+    def _time_step(self, watch: Stopwatch, now: int, *, ended: bool, begins: bool) -> None:
         if ended:
             watch.lap(now)
             self._counts.end()

@@ -166,7 +166,7 @@ def of_models(calls: list[ConstructorCall], models: list[Any]) -> list[Site]:
     for index, model in enumerate(models):
         for call in calls:
             names = {id(module): name for name, each in call.names.items() if (module := each()) is not None}
-            name = next((names[id(each)] for each in unwrapped(model) if id(each) in names), "")
+            name = next((names[id(each)] for each in walk_wrapped(model) if id(each) in names), "")
             if name and call.site is not None:
                 detail = type(model).__name__
                 sites.append(replace(call.site, kind="model", expression=name, index=index, detail=detail))
@@ -174,7 +174,7 @@ def of_models(calls: list[ConstructorCall], models: list[Any]) -> list[Site]:
     return sites
 
 
-def unwrapped(model: Any) -> Iterator[Any]:
+def walk_wrapped(model: Any) -> Iterator[Any]:
     """The model, and what is inside it while it is a wrapper around another."""
     while model is not None:
         yield model

@@ -272,15 +272,15 @@ class SeedShift:
                 return original(*args, **kwargs)
             self._is_inside = True
             try:
-                named = {key: self._shifted(each) for key, each in kwargs.items() if key in ("seed", "a")}
-                return original(*map(self._shifted, args), **kwargs | named)
+                named = {key: self._shift_seed(each) for key, each in kwargs.items() if key in ("seed", "a")}
+                return original(*map(self._shift_seed, args), **kwargs | named)
             finally:
                 self._is_inside = False
 
         self._originals.append((owner, name, original))
         setattr(owner, name, seed)
 
-    def _shifted(self, seed: Any) -> Any:
+    def _shift_seed(self, seed: Any) -> Any:
         """A shifted number; None, words and arrays stay what they are."""
         if isinstance(seed, bool) or not hasattr(seed, "__index__"):
             return seed

@@ -23,7 +23,7 @@ from typing import Any
 from laptime.instrument.importing import WhenImported
 from laptime.kit import system_files
 from laptime.kit.system_files import children
-from laptime.tuning.trial.loop import replaced
+from laptime.tuning.trial.loop import replace_attr
 
 _PERIOD = 0.05  # seconds between two checks
 _PAGE = os.sysconf("SC_PAGESIZE") if hasattr(os, "sysconf") else 4096
@@ -52,7 +52,7 @@ def peak(device: Any) -> int | None:
     return system_files.size(Path("/proc/self/status"), "VmHWM")
 
 
-def used(pid: int) -> int:
+def read_used(pid: int) -> int:
     """Resident bytes of a process, pages that it shares with others included. Takes microseconds."""
     with suppress(OSError, ValueError, IndexError):
         return int(Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1]) * _PAGE
@@ -62,7 +62,7 @@ def used(pid: int) -> int:
 def share(pid: int) -> int:
     """Resident bytes of a process, shared pages divided among those that share them. Takes milliseconds."""
     own = system_files.size(Path(f"/proc/{pid}/smaps_rollup"), "Pss")
-    return used(pid) if own is None else own
+    return read_used(pid) if own is None else own
 
 
 class Watchdog(threading.Thread):
@@ -91,7 +91,7 @@ class Watchdog(threading.Thread):
             if self._limit is None:
                 continue
             pids = [pid, *children(pid)]
-            if sum(map(used, pids)) <= self._limit:
+            if sum(map(read_used, pids)) <= self._limit:
                 continue
             total = sum(map(share, pids))
             if total > self._limit and not self._over.is_set():
@@ -139,13 +139,13 @@ class StartedProcesses:
         def start(process: Any) -> Any:
             target = getattr(process, "_target", None)
             if target is not None and not str(getattr(target, "__module__", "")).startswith(_OTHERS):
-                process._target = partial(watched, target, folder)
+                process._target = partial(run_watched, target, folder)
             return original(process)
 
-        self._back = replaced(kind, "start", start)
+        self._back = replace_attr(kind, "start", start)
 
 
-def watched(target: Callable[..., Any], folder: str, *arguments: Any, **named: Any) -> Any:
+def run_watched(target: Callable[..., Any], folder: str, *arguments: Any, **named: Any) -> Any:
     """The function of such a process; it has to pickle, for interpreters that are started anew."""
 
     def watch_optimizers() -> None:

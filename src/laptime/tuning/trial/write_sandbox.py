@@ -144,7 +144,7 @@ class WriteSandbox:
         return original(self.overlay.reading(path), *args, **kwargs)
 
     def _change(self, original: Any, path: Any, *args: Any, **kwargs: Any) -> Any:
-        whole = self.overlay.redirected(path)
+        whole = self.overlay.redirect(path)
         if whole is not None and self.overlay.is_users_folder(whole):
             return None  # a folder of the user's stays as it is
         if whole is not None and not self.overlay.exists(whole) and original.__name__ != "mkfifo":
@@ -152,7 +152,7 @@ class WriteSandbox:
         return original(self.overlay.writing(path, copies=True), *args, **kwargs)
 
     def _link(self, original: Any, src: Any, dst: Any, *args: Any, **kwargs: Any) -> Any:
-        whole = self.overlay.redirected(dst)
+        whole = self.overlay.redirect(dst)
         if whole is None:
             return original(src, dst, *args, **kwargs)
         base = os.path.dirname(whole) if original.__name__ == "symlink" else os.getcwd()  # noqa: PTH109, PTH120
@@ -165,14 +165,14 @@ class WriteSandbox:
     # Folders.
 
     def _listdir(self, original: Any, path: Any = ".") -> Any:
-        whole = self._merged_folder(path)
+        whole = self._find_merged(path)
         return original(path) if whole is None else self.overlay.names(whole)
 
     def _scandir(self, original: Any, path: Any = ".") -> Any:
-        whole = self._merged_folder(path)
+        whole = self._find_merged(path)
         return original(path) if whole is None else _Entries(self._entries(original, path, whole))
 
-    def _merged_folder(self, path: Any) -> str | None:
+    def _find_merged(self, path: Any) -> str | None:
         """The whole path of a folder whose names differ from those on disk, else None.
         Raises FileNotFoundError: the script sees no folder there."""
         whole = whole_path(path)

@@ -74,7 +74,7 @@ def search(
     end, is_usual = began + search_seconds(budget), budget is None
     seeker = _Search(variant, open_session, timeout, now, progress, began, end, is_usual)
     try:
-        stopped = seeker.stopped_by(linear=linear)
+        stopped = seeker.try_sizes(linear=linear)
     finally:
         seeker.retire_scout()
     left = None if budget is None else budget - (now() - began)
@@ -96,7 +96,7 @@ class _Search:
     attempts: list[Attempt] = field(default_factory=list)
     scout: Worker | None = None
 
-    def stopped_by(self, *, linear: bool) -> str:
+    def try_sizes(self, *, linear: bool) -> str:
         """Try sizes until something ends it; what."""
         batch, stopped = 1, self._step(1)
         while stopped is None:
@@ -188,7 +188,7 @@ class _Search:
         assert last.memory is not None
         return last.memory * batch / last.batch < FAR * available_bytes()
 
-    def _predicted(self) -> int | None:
+    def _predict(self) -> int | None:
         """Largest batch by a straight line through the two largest memory readings; None without two.
 
         Host memory only: what a device has left is not known here."""
@@ -222,7 +222,7 @@ class _Search:
 
     def _finding(self, largest: int, stopped: str, chosen: Curve, budget: float | None) -> Finding:
         failed = [p for p in self.attempts if p.failure is not None]
-        predicted = self._predicted()
+        predicted = self._predict()
         guess = f"; by its memory about {predicted:,} would (predicted)" if predicted else ""
         smallest_failed = min((p.batch for p in failed), default=None)
         reasons = {
@@ -237,7 +237,7 @@ class _Search:
         return Finding(
             kind="batch/largest",
             severity="info",
-            sentence=reasons[stopped] + _left_out(chosen),
+            sentence=reasons[stopped] + _say_left_out(chosen),
             evidence={
                 "largest": largest,
                 "exact": stopped == "memory" and smallest_failed == largest + 1,
@@ -259,7 +259,7 @@ class _Search:
         )
 
 
-def _left_out(chosen: Curve) -> str:
+def _say_left_out(chosen: Curve) -> str:
     if not chosen.left_out:
         return ""
     sizes = ", ".join(map(str, chosen.left_out))

@@ -158,7 +158,7 @@ class CaseWorker:
             if isinstance(message, Samples):
                 for series in message.series:
                     n = len(series.samples)
-                    placed = self._placed(series, round, epoch)
+                    placed = self._place(series, round, epoch)
                     if series.metric.tag == "latency" and n:
                         if regime != Regime.PACED:  # there it holds the waiting in line, too
                             self.estimate[batch] = sorted(series.samples)[n // 2]
@@ -168,7 +168,7 @@ class CaseWorker:
                             placed = msgspec.structs.replace(placed, label=label)
                     self.emit(Measured(self.keys[batch], placed))
 
-    def _placed(self, series: Series, round: int, epoch: float) -> Series:
+    def _place(self, series: Series, round: int, epoch: float) -> Series:
         """Samples with the process and round that they come from; times from the start of the run."""
         n = len(series.samples)
         at = [began - epoch for began in series.at]
@@ -184,7 +184,7 @@ class CaseWorker:
         except CommandFailed as error:
             return [], Peak(reason=error.failure.why or error.failure.what)
         told = [message for message in messages if isinstance(message, Facts)]
-        samples = [self._placed(series, round, epoch) for facts in told for series in facts.series]
+        samples = [self._place(series, round, epoch) for facts in told for series in facts.series]
         return samples, next((facts.details.peak for facts in told if facts.series), None)
 
     def do(self, kind: str, batch: int, case: Case, **more: str) -> Case:
@@ -202,7 +202,7 @@ class CaseWorker:
             if isinstance(message, Facts):
                 for series in message.series:
                     case = case.with_series(series)
-                case = msgspec.structs.replace(case, details=case.details.merged(message.details))
+                case = msgspec.structs.replace(case, details=case.details.merge(message.details))
         return case
 
     def regimes(self, batch: int, asked: Sequence[str], *, is_long_round: bool) -> list[tuple[Regime, float]]:

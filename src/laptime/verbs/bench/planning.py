@@ -75,7 +75,7 @@ def plan(request: BenchRequest, *, in_memory: bool = False) -> Plan:
         )
     check(request, in_memory=in_memory)
     preset = PRESETS[request.preset]
-    recipes = [_named(target) if in_memory else parse(target) for target in request.targets]
+    recipes = [_stand_in(target) if in_memory else parse(target) for target in request.targets]
     paired = select_backends(recipes, request.backends)
     check_installed(paired.pairs, request.python)
     variants, left_out = with_instances(request, _variants(request, paired.pairs))
@@ -137,7 +137,7 @@ def _options(request: BenchRequest, backend: str) -> list[dict[str, Any]]:
     return [dict(zip(mine, values, strict=True)) | shape for values in product(*mine.values())]
 
 
-def _known_options(backend: str) -> dict[str, str]:
+def _load_options(backend: str) -> dict[str, str]:
     """A backend's own settings and what they mean; a name that ends in a dot stands for all that begin so."""
     options: dict[str, str] = getattr(load("backends", backend), "OPTIONS", {})
     return options
@@ -146,7 +146,7 @@ def _known_options(backend: str) -> dict[str, str]:
 def _is_option(name: str, backend: str) -> bool:
     return any(
         name == option or (option.endswith(".") and name.startswith(option))
-        for option in _known_options(backend)
+        for option in _load_options(backend)
     )
 
 
@@ -154,7 +154,7 @@ def _check_options(request: BenchRequest, backends: list[str]) -> None:
     for name in request.options:
         if any(_is_option(name, backend) for backend in backends):
             continue
-        options = sorted({option for backend in backends for option in _known_options(backend)})
+        options = sorted({option for backend in backends for option in _load_options(backend)})
         near = closest(name, options)
         distinct = list(dict.fromkeys(backends))
         raise UsageError(
@@ -186,7 +186,7 @@ def _settings(
     }
 
 
-def _named(target: str) -> Recipe:
+def _stand_in(target: str) -> Recipe:
 
     def build(batch: int) -> Program:
         raise UsageError(f"{target} exists only in the process that made it")

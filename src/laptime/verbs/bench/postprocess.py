@@ -31,7 +31,7 @@ FAULTS_PER_SECOND = 50_000
 HOST_SHARE = 0.2  # share of a call from which host time is worth a word
 
 
-def completed(case: Case, environment: Environment, plan: dict[str, Setting]) -> Case:
+def complete(case: Case, environment: Environment, plan: dict[str, Setting]) -> Case:
     """The case with labels, warm-up and compile cost, and the answers of all checks."""
     details = msgspec.structs.replace(case.details, usable_cpus=environment.usable_cpus)
     if environment.physical_cores:
@@ -41,7 +41,7 @@ def completed(case: Case, environment: Environment, plan: dict[str, Setting]) ->
     case, _ = relabel(case, virtual=bool(environment.virtual))
     case = _with_costs(case)
     if (kept := growth(case)) and (peak := case.find(PEAK.tag)):
-        case = _replaced(
+        case = _replace(
             case, msgspec.structs.replace(peak, note=f"after {kept.calls:,} calls, still growing")
         )
     if case.status == "failed":
@@ -60,12 +60,12 @@ def _with_costs(case: Case) -> Case:
     warm = [seconds for seconds, bits, owner in rows if owner == process[0] and bits & warming]
     cost = first.samples[0] + sum(warm)
     note = f"first call and {len(warm)} more calls"
-    case = _replaced(case, Series(metric=metrics.WARM_UP, samples=[cost], probe="wall", note=note))
+    case = _replace(case, Series(metric=metrics.WARM_UP, samples=[cost], probe="wall", note=note))
     stat = headline(case)
     is_told = case.find(metrics.COMPILE.tag) is not None
     if case.axes.get("compile") and not is_told and stat is not None and stat.value:
         seconds = max(0.0, first.samples[0] - stat.value)
-        case = _replaced(case, Series(metric=metrics.COMPILE, samples=[seconds], probe="wall"))
+        case = _replace(case, Series(metric=metrics.COMPILE, samples=[seconds], probe="wall"))
     return case
 
 
@@ -76,10 +76,10 @@ def _with_cold_start(case: Case) -> Case:
     if len(timed) < len(parts):
         return case
     seconds = sum(part.samples[0] for part in timed)
-    return _replaced(case, Series(metric=metrics.COLD_START, samples=[seconds], probe="wall"))
+    return _replace(case, Series(metric=metrics.COLD_START, samples=[seconds], probe="wall"))
 
 
-def _replaced(case: Case, series: Series) -> Case:
+def _replace(case: Case, series: Series) -> Case:
     others = [other for other in case.series if other.key != series.key]
     return msgspec.structs.replace(case, series=[*others, series])
 
@@ -205,7 +205,7 @@ def knee(group: list[Case], *, largest: int | None) -> Finding | None:
     found = find_knee(group, alike)
     values = {batch: stat.value or 0.0 for batch, stat in sorted(rates.items())}
     best = max(values, key=lambda batch: values[batch])
-    batch, sentence, advice = _said(found, values, best, largest)
+    batch, sentence, advice = _say_knee(found, values, best, largest)
     evidence: dict[str, Any] = {
         "knee": batch,
         "best": best,
@@ -220,7 +220,7 @@ def knee(group: list[Case], *, largest: int | None) -> Finding | None:
     )
 
 
-def _said(
+def _say_knee(
     found: Knee, values: dict[int, float], best: int, largest: int | None
 ) -> tuple[int | None, str, str]:
     top = max(values)

@@ -101,7 +101,7 @@ class PeakRounds:
         account.is_over = facts is None or bool(facts.reason)
         account.facts = account.facts or facts
 
-    def told(self, worker: CaseWorker, case: Case) -> Case:
+    def add_peak(self, worker: CaseWorker, case: Case) -> Case:
         """The case with what is known of its peak; of that on paper, if none was measured."""
         facts, series = self._account(worker.variant).facts or Peak(), case.find(TAG)
         if series is not None and series.samples:
@@ -120,7 +120,7 @@ CaseOf = Callable[[CaseWorker, int], Case]
 Active = Sequence[tuple[CaseWorker, int]]
 
 
-def completed_cases(active: Active, case_of: CaseOf, say: Callable[[str, float], None]) -> Iterator[Case]:
+def complete_cases(active: Active, case_of: CaseOf, say: Callable[[str, float], None]) -> Iterator[Case]:
     """The cases as each pass completes them.
     active: the cases that have not failed. case_of: the case as it is now. say: reports what is going on, and
     the share of all passes that lies behind it."""
@@ -136,10 +136,10 @@ def completed_cases(active: Active, case_of: CaseOf, say: Callable[[str, float],
     for (target, batch, _), workers in groups.items():
         if len(workers) > 1:
             say(f"comparing outputs of {target}", len(passes.KINDS) / (len(passes.KINDS) + 1))
-            yield from _compared(workers, batch, case_of)
+            yield from _compare(workers, batch, case_of)
 
 
-def _compared(workers: Sequence[CaseWorker], batch: int, case_of: CaseOf) -> Iterator[Case]:
+def _compare(workers: Sequence[CaseWorker], batch: int, case_of: CaseOf) -> Iterator[Case]:
     """The cases of one model and batch size; the outputs of each held against the first one's."""
     reference, *others = workers
     with tempfile.TemporaryDirectory(prefix="laptime-outputs-") as folder:
@@ -197,7 +197,7 @@ class WallProgress:
         self._generation, self._is_loading, self._is_searching = generation, True, False
         self._measuring, self._since = budget / self._processes, self._now()
 
-    def loaded(self, calls: Iterable[float]) -> None:
+    def end_loading(self, calls: Iterable[float]) -> None:
         """They have: now it is known how long that takes, and a call of each case, in seconds."""
         self._loading, self._is_loading = self._now() - self._since, False
         self._passes = sum(PASSES + CALLS * seconds for seconds in calls)

@@ -34,7 +34,7 @@ from laptime.store.live_run import LiveRun
 from laptime.verbs.bench import batch_search, rounds
 from laptime.verbs.bench.case_worker import CaseWorker, OpenSession, fresh_process
 from laptime.verbs.bench.planning import Plan, plan
-from laptime.verbs.bench.postprocess import best_known, comparisons, completed, findings, remember
+from laptime.verbs.bench.postprocess import best_known, comparisons, complete, findings, remember
 
 MIN_ROUNDS = 4
 MIN_COMPARED_ROUNDS = 5
@@ -153,7 +153,7 @@ class _Bench:
         if self._plan.processes == 1 and not (self._is_comparison or self._in_memory or self._is_curve):
             is_time_left = not self._is_brief  # without it the check of processes says so
             self._is_doubted = is_time_left and any(
-                processes.is_suspect(self._labelled(*case)) for case in self._active()
+                processes.is_suspect(self._relabel(*case)) for case in self._active()
             )
             self._plan = self._plan._replace(processes=3 if self._is_doubted else 1)
         is_free = not (self._request.processes or self._in_memory or self._request.preset == "quick")
@@ -167,7 +167,7 @@ class _Bench:
 
     def _add_processes(self) -> None:
         """Plan more of them where others disturb a comparison: they say more than longer ones."""
-        latencies = (self._labelled(*case).find("latency", Regime.ISOLATED) for case in self._active())
+        latencies = (self._relabel(*case).find("latency", Regime.ISOLATED) for case in self._active())
         if not is_crowded(*filter(None, latencies)):
             return
         budget, spent = self._plan.budget, self._plan.budget / self._plan.processes
@@ -204,13 +204,13 @@ class _Bench:
             rounds.open_together(workers)
             for worker in workers:
                 worker.prepare()
-            self._wall.loaded(worker.estimate[batch] for worker, batch in self._active())
+            self._wall.end_loading(worker.estimate[batch] for worker, batch in self._active())
             return
         for variant in self._plan.variants:
             self._wall.say(f"loading {variant.target}")
             same = [worker for worker in workers if worker.variant is variant]
             rounds.load_first(same, one_by_one=self._request.preset == "strict")
-        self._wall.loaded(worker.estimate[batch] for worker, batch in self._active())
+        self._wall.end_loading(worker.estimate[batch] for worker, batch in self._active())
         self._complete_environment()
         self._complete_cases()
 
@@ -218,7 +218,7 @@ class _Bench:
         environment = self._live.run().environment
         for worker in self._workers:
             if (loaded := worker.loaded) is not None:
-                environment = environment.extended(loaded.devices, loaded.libraries, worker.knobs())
+                environment = environment.extend(loaded.devices, loaded.libraries, worker.knobs())
         self._live(events.EnvironmentChanged(environment))
 
     def _complete_cases(self) -> None:
@@ -227,7 +227,7 @@ class _Bench:
             for batch, inputs in worker.inputs.items():
                 case = self._case(worker, batch)
                 cpus, known = self._live.run().environment.usable_cpus, best_known(self._clock) or None
-                details = case.details.merged(Details(inputs=inputs, known_work=known, usable_cpus=cpus))
+                details = case.details.merge(Details(inputs=inputs, known_work=known, usable_cpus=cpus))
                 self._live(events.CaseChanged(msgspec.structs.replace(case, details=details)))
         if self._request.batch is None:
             sizes = {case.axes["batch"]: None for case in self._live.run().cases}
@@ -251,9 +251,9 @@ class _Bench:
         if paced < 1:
             self._rounds(generation, (1 - paced) * budget, paced=paced * budget)
         if paced:
-            self._paced(generation, paced * budget)
+            self._run_paced(generation, paced * budget)
 
-    def _paced(self, generation: int, budget: float) -> None:
+    def _run_paced(self, generation: int, budget: float) -> None:
         """Each case's paced calls in one stretch: a queue that starts anew every second never fills.
 
         Cases that are compared take several stretches in turns: they share what the machine does meanwhile.
@@ -340,32 +340,32 @@ class _Bench:
 
     def _are_sound(self, active: list[tuple[CaseWorker, int]]) -> bool:
         """Whether more time would not change a verdict: every interval is narrow enough for it."""
-        return self._is_comparison or all(is_within(self._labelled(*case), TOLERATED) for case in active)
+        return self._is_comparison or all(is_within(self._relabel(*case), TOLERATED) for case in active)
 
     def _is_precise(self, worker: CaseWorker, batch: int, generation: int) -> bool:
         precision = self._plan.precision * math.sqrt(self._plan.processes / (generation + 1))
-        return is_within(self._labelled(worker, batch), precision)
+        return is_within(self._relabel(worker, batch), precision)
 
     def _are_comparisons_precise(self, active: list[tuple[CaseWorker, int]], generation: int) -> bool:
         if not self._is_comparison or len(active) == 1:
             return True
         share = (generation + 1) / self._plan.processes
         most = 2 * self._plan.precision / math.sqrt(share)  # log of an interval's ends, apart
-        compared = comparisons([self._labelled(worker, batch) for worker, batch in active])
+        compared = comparisons([self._relabel(worker, batch) for worker, batch in active])
         enough = (math.log(one.ci95[1] / one.ci95[0]) <= most for one in compared)
         return bool(compared) and all(enough) and all(one.pairs >= MIN_PAIRS * share for one in compared)
 
     def _passes(self) -> None:
         cases = self._active()
-        for case in rounds.completed_cases(cases, self._case, self._wall.completing):
+        for case in rounds.complete_cases(cases, self._case, self._wall.completing):
             self._live(events.CaseChanged(case))
         for worker, batch in cases:
-            self._live(events.CaseChanged(self._peaks.told(worker, self._case(worker, batch))))
+            self._live(events.CaseChanged(self._peaks.add_peak(worker, self._case(worker, batch))))
 
     def _case(self, worker: CaseWorker, batch: int) -> Case:
         return self._live.case(worker.keys[batch])
 
-    def _labelled(self, worker: CaseWorker, batch: int) -> Case:
+    def _relabel(self, worker: CaseWorker, batch: int) -> Case:
         virtual = bool(self._live.run().environment.virtual)
         return relabel(self._case(worker, batch), virtual=virtual)[0]
 
@@ -381,7 +381,7 @@ class _Bench:
         for case in self._live.run().cases:
             if status == "interrupted" and case.status == "ok":
                 case = msgspec.structs.replace(case, status="interrupted")
-            finished = completed(case, run.environment, run.plan)
+            finished = complete(case, run.environment, run.plan)
             done.append(finished)
             self._live(events.CaseChanged(finished))
         if status == "complete" and done and all(case.status == "failed" for case in done):

@@ -18,7 +18,7 @@ from laptime.kit.extras import install
 from laptime.kit.registry import load
 from laptime.kit.text import closest, count
 from laptime.launch import fresh_call
-from laptime.launch.instances import placed
+from laptime.launch.instances import deal_cpus
 from laptime.records.check import Finding
 from laptime.records.plan import BenchRequest, Variant
 from laptime.targets import Recipe, parse
@@ -39,8 +39,8 @@ def select_backends(recipes: list[Recipe], backends: list[str]) -> Selection:
     fitting = {id(recipe): [name for name in backends if fits(recipe, name)] for recipe in recipes}
     if not any(fitting.values()):
         raise UsageError(
-            f"{_listed(backends)} cannot run {_listed([recipe.target for recipe in recipes])}",
-            why="; ".join(f"{name} runs targets of the kinds {_listed(_kinds(name))}" for name in backends),
+            f"{_join(backends)} cannot run {_join([recipe.target for recipe in recipes])}",
+            why="; ".join(f"{name} runs targets of the kinds {_join(_kinds(name))}" for name in backends),
             next=f"--backend {recipes[0].backend}",
         )
     pairs = [(recipe, name) for recipe in recipes for name in fitting[id(recipe)] or [recipe.backend]]
@@ -98,12 +98,12 @@ def _note(recipe: Recipe, backends: list[str], fitting: list[str]) -> Finding | 
     runs = fitting or [recipe.backend]
     return Finding(
         kind="plan/left_out",
-        sentence=f"{recipe.target} is measured with {_listed(runs)} only: {_listed(missing)} cannot run it",
+        sentence=f"{recipe.target} is measured with {_join(runs)} only: {_join(missing)} cannot run it",
         evidence={"target": recipe.target, "runs": runs, "left_out": missing},
     )
 
 
-def _listed(names: list[str]) -> str:
+def _join(names: list[str]) -> str:
     *others, last = dict.fromkeys(names)
     return f"{', '.join(others)} and {last}" if others else last
 
@@ -128,7 +128,7 @@ def room() -> int:
 def cpus_of(variant: Variant) -> list[list[int]]:
     """CPUs of each instance of a variant; [] if it runs once."""
     number = variant.options.get("instances", 1)
-    return placed(number, variant.threads or 1, usable()) if isinstance(number, int) and number > 1 else []
+    return deal_cpus(number, variant.threads or 1, usable()) if isinstance(number, int) and number > 1 else []
 
 
 def with_instances(request: BenchRequest, planned: Sequence[Variant]) -> tuple[list[Variant], list[Finding]]:
@@ -278,7 +278,7 @@ def _recipe(kind: str) -> Recipe:
 
 def _collection(kind: str, python: Mapping[str, str]) -> list[str]:
     """Targets of a kind; none if the framework is installed without the package that has them."""
-    known, of = "laptime.targets:known", python.get(_recipe(kind).backend, "")
+    known, of = "laptime.targets:list_known", python.get(_recipe(kind).backend, "")
     try:
         targets: list[str] = fresh_call.call(known, {"kind": kind}, timeout=_TIMEOUT, python=of)
     except LaptimeError:

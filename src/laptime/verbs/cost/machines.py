@@ -20,7 +20,7 @@ from laptime.kit.units import show, usd
 from laptime.pricing import formulas, location
 from laptime.pricing.bounds import Bound, Reached, bound, devices, fits, may_lower, predict, work_of
 from laptime.pricing.bounds import quality as quality_of
-from laptime.pricing.formulas import memory_needed, sized_down
+from laptime.pricing.formulas import memory_needed, size_down
 from laptime.pricing.location import find
 from laptime.pricing.machine_table import MEMORY_OFF, Table
 from laptime.probes.machine import cloud
@@ -49,12 +49,12 @@ def machine_of(run: Run, at: int, request: CostRequest, table: Table) -> Known:
     elif request.usd_per_hour is not None:
         return Known(_own(run, request.usd_per_hour), "flag")
     else:
-        known = _recorded(run, request, table)
+        known = _read_record(run, request, table)
     if (price := request.usd_per_hour) is not None:
         typed = structs.replace(known.machine, usd_per_hour=price, origin="flag", source="typed", seen="")
         return Known(typed, "flag")
     kind = "spot" if request.spot else "reserved" if request.reserved else ""
-    return Known(_priced(known.machine, kind), known.by) if kind else known
+    return Known(_price(known.machine, kind), known.by) if kind else known
 
 
 def _own(run: Run, price: float) -> Machine:
@@ -72,7 +72,7 @@ def _own(run: Run, price: float) -> Machine:
     )
 
 
-def _priced(machine: Machine, kind: str) -> Machine:
+def _price(machine: Machine, kind: str) -> Machine:
     """At its price of this kind: spot, reserved."""
     price = machine.spot_usd_per_hour if kind == "spot" else machine.reserved_usd_per_hour
     if price is None:
@@ -85,7 +85,7 @@ def _priced(machine: Machine, kind: str) -> Machine:
     return structs.replace(machine, usd_per_hour=price, free_usd_per_month=None, seen=seen)
 
 
-def _recorded(run: Run, request: CostRequest, table: Table) -> Known:
+def _read_record(run: Run, request: CostRequest, table: Table) -> Known:
     """Return the machine from the run's own record; if it was measured here, from this machine now."""
     for subject in run.subjects if run.verb == "load" else []:
         host = urlsplit(subject.target).hostname or ""
@@ -271,7 +271,7 @@ def elsewhere(
     asked: Question, measured: Sequence[Measured], table: Table
 ) -> tuple[list[Elsewhere], Prediction]:
     """All machines but the measured ones: the cheapest bound first; and how good predictions are."""
-    reached = list(_reached(asked, measured))
+    reached = list(_find_reached(asked, measured))
     quality = quality_of(reached)
     names = {each.machine.name for each in measured}
     others = (each for each in _machines(asked, measured, table) if each.name not in names)
@@ -291,12 +291,12 @@ def _machines(asked: Question, measured: Sequence[Measured], table: Table) -> It
     reference = next((each for each in measured if each.line is asked.reference), measured[0])
     cores = reference.machine.cores or reference.run.environment.physical_cores or _CORES
     for shape in table.flex:
-        size = sized_down(shape, cores, reference.line.speed.host_memory)
+        size = size_down(shape, cores, reference.line.speed.host_memory)
         if size is not None and size.name not in cheapest:  # there it stands at a contract's price
             yield size
 
 
-def _reached(asked: Question, measured: Sequence[Measured]) -> Iterator[Reached]:
+def _find_reached(asked: Question, measured: Sequence[Measured]) -> Iterator[Reached]:
     """Yield what the same work reached on each measured machine, on one accelerator or on all cores."""
     seen = set()
     for each in measured:
@@ -328,8 +328,8 @@ def _row(machine: Machine, asked: Question, reached: Sequence[Reached], quality:
     number = devices(machine)
     told = "" if quality.why_not else predict(reached, machine, best.rate / number)
     if isinstance(told, str):
-        return _bounded(row, asked, best)
-    rate = told.scaled(asked.batch * number)
+        return _bound(row, asked, best)
+    rate = told.scale(asked.batch * number)
     cost = formulas.per_million(machine.usd_per_hour, rate, asked.utilization)
     return structs.replace(
         row,
@@ -343,7 +343,7 @@ def _row(machine: Machine, asked: Question, reached: Sequence[Reached], quality:
     )
 
 
-def _bounded(row: Elsewhere, asked: Question, best: Bound) -> Elsewhere:
+def _bound(row: Elsewhere, asked: Question, best: Bound) -> Elsewhere:
     """The best case of a machine, and whether it is good enough to try."""
     rate = best.rate * asked.batch
     bounded = Quantity(rate, unit="1/s", exact=True)

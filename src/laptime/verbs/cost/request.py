@@ -29,7 +29,7 @@ def _count(text: str) -> float:
         ) from None
 
 
-def _used(text: str) -> float:
+def _use(text: str) -> float:
     """A utilization: `50%`; `100%` and `1` are all of it."""
     return 1.0 if text.strip() in ("1", "1.0", "100%", "100 %") else share(text)
 
@@ -62,7 +62,7 @@ class CostRequest(Struct, frozen=True, kw_only=True):
     epochs: Annotated[float, Option("Epochs to train.", "N")] = 1.0
     rate: Annotated[float | None, Option("Calls per second, for a monthly bill.", "PER_SECOND")] = None
     utilization: Annotated[
-        float, Option("Share of the time that the machine is busy.  [default: 100%]", "PERCENT", read=_used)
+        float, Option("Share of time that the machine is busy.  [default: 100%]", "PERCENT", read=_use)
     ] = 1.0
     samples_per_step: Annotated[
         float | None, Option("Samples in a step, if the run does not record them.", "N", flags="--batch")

@@ -13,7 +13,7 @@ from laptime.analysis.scaling import Scaled, scaling
 from laptime.kit import __version__
 from laptime.kit.errors import UsageError
 from laptime.pricing import formulas, machine_table
-from laptime.pricing.formulas import sized_down
+from laptime.pricing.formulas import size_down
 from laptime.pricing.machine_table import Table
 from laptime.pricing.speeds import speeds, verdict
 from laptime.records.cost import (
@@ -56,7 +56,7 @@ def cost(runs: Sequence[Run], request: CostRequest) -> Cost:
     today = request.today or datetime.now(UTC).date()
     table = machine_table.load(today=today, local=request.prices)
     wanted = promises(request.slo)
-    measured, excluded, scaled, known = _measured(runs, request, table, wanted)
+    measured, excluded, scaled, known = _price_runs(runs, request, table, wanted)
     lines = with_cheapest([each.line for each in measured])
     measured = [each._replace(line=marked) for each, marked in zip(measured, lines, strict=True)]
     rows: list[Elsewhere] = []
@@ -100,7 +100,7 @@ def cost(runs: Sequence[Run], request: CostRequest) -> Cost:
     )
 
 
-def _measured(
+def _price_runs(
     runs: Sequence[Run], request: CostRequest, table: Table, wanted: Sequence[Promise]
 ) -> tuple[list[Measured], list[Excluded], list[Cores], list[Known]]:
     """Return every speed of every run on its machine."""
@@ -195,7 +195,7 @@ def savings(runs: Sequence[Run], lines: Sequence[Line]) -> list[Saving]:
         cheapest = [min(side, key=lambda each: each.usd_per_million) for side in (old, new) if side]
         pairs = [(cheapest[0], cheapest[1])] if len(cheapest) == 2 and _alike(*cheapest) else []
     # Neither was measured beside the other: the ratio reaches from end to end.
-    return [_saving(a, b, a.cost.divided(b.cost, "1"), paired=False) for a, b in pairs]
+    return [_saving(a, b, a.cost.divide(b.cost, "1"), paired=False) for a, b in pairs]
 
 
 def _alike(a: Line, b: Line) -> bool:
@@ -264,9 +264,9 @@ def _row(
     )
     sized: Machine | None = machine
     if speed and scaled.cores and (shape := table.flexible(machine.name)):
-        sized = sized_down(shape, scaled.cores, speed.host_memory)
+        sized = size_down(shape, scaled.cores, speed.host_memory)
     if speed is None or sized is None:
         return row
-    sized = table.contracted(sized)
+    sized = table.find_contract(sized)
     usd = formulas.per_million(sized.usd_per_hour, rate, utilization).value
     return structs.replace(row, machine=sized.name, usd_per_hour=sized.usd_per_hour, usd_per_million=usd)

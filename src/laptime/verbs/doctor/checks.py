@@ -35,7 +35,7 @@ _HARMFUL = {
 
 def cpus(environment: Environment) -> Iterator[DoctorCheck]:
     """Report how many CPUs there are, and how many of them may be used."""
-    yield _counted(environment)
+    yield _count_cpus(environment)
     if fast := [name for name in environment.isa if name in _FAST] or environment.isa[-1:]:
         yield ok("cpu/isa", f"fast instructions: {', '.join(fast)}")
     total, usable = environment.vcpus, environment.usable_cpus
@@ -53,7 +53,7 @@ def cpus(environment: Environment) -> Iterator[DoctorCheck]:
         yield ok("cpu/limit", f"all {total} CPUs may be used")
 
 
-def _counted(environment: Environment) -> DoctorCheck:
+def _count_cpus(environment: Environment) -> DoctorCheck:
     cores, total = environment.physical_cores, environment.vcpus
     if cores is None:
         hidden = "the hypervisor hides" if environment.virtual else "the system does not say"

@@ -70,7 +70,7 @@ def examine(*, quick: bool = False, fresh: bool = False, emit: Listener = ignore
         _say(emit, 0.45, "measuring a program against itself")
         noise, complaint = _noise(quick=quick, busy=_busy(overview), emit=_second_half(emit))
         after, seconds, cost = evidence.read(), SystemClock.now() - started, evidence.cost
-    environment = overview.environment.extended(libraries=peaks.libraries, knobs=peaks.knobs)
+    environment = overview.environment.extend(libraries=peaks.libraries, knobs=peaks.knobs)
     visible, version = [gpu for gpu in overview.gpus if gpu.device], peaks.libraries.get("torch", "")
     listed = {gpu.device for gpu in visible}
     lines = [
@@ -190,11 +190,11 @@ def _say(emit: Listener, done: float, text: str) -> None:
 def _second_half(emit: Listener) -> Listener:
     """The A/A run's progress, as the second half of the whole."""
 
-    def passed_on(event: Event) -> None:
+    def pass_on(event: Event) -> None:
         if isinstance(event, Progress):
             emit(Progress(done=0.45 + 0.55 * event.done, remaining=event.remaining, text=event.text))
 
-    return passed_on
+    return pass_on
 
 
 # Devices as torch sees them, and their measured peaks, which are stored until the machine changes.
@@ -230,7 +230,7 @@ def device_peaks(
     quick: measure no peaks, but report those that are stored. fresh: measure them although they are stored.
     keep: store what is measured; not on a machine that others are using.
     Raises Died, Hung: torch is installed, but does not answer."""
-    if machine.installed("torch") is None:
+    if machine.find_version("torch") is None:
         return DevicePeaks()
     key = _key(environment, gpus)
     stored = None if fresh else cache.get("peaks", key)
@@ -254,7 +254,7 @@ def device_peaks(
 
 def _key(environment: Environment, gpus: list[Gpu]) -> str:
     """All that a measured peak depends on: machine, limits, settings, torch, GPUs and their power limits."""
-    parts = [environment.fingerprint, machine.installed("torch")]
+    parts = [environment.fingerprint, machine.find_version("torch")]
     parts += [f"{gpu.uuid} {gpu.driver} {gpu.power_limit} {gpu.device}" for gpu in gpus]
     return hashlib.sha256("\n".join(map(str, parts)).encode()).hexdigest()[:16]
 

@@ -24,7 +24,7 @@ from laptime.analysis.paired import MARGIN, Effect, from_pairs
 from laptime.analysis.quantiles import quantile
 from laptime.kit.errors import LaptimeError
 from laptime.launch.fleet import Machine
-from laptime.launch.fleet.node import Lost, carried_out
+from laptime.launch.fleet.node import Lost, run_on
 from laptime.measure.metrics import LATENCY
 from laptime.probes import machine as here
 from laptime.records import event as events
@@ -57,7 +57,7 @@ def examine_fleet(machines: Sequence[Machine], emit: Listener = ignore, *, turns
         if not left:
             break
         live.say(f"turn {turn + 1} of {turns}, {len(left)} machines", turn / turns)
-        for machine, found in _visited(dice.sample(left, len(left)), environments):
+        for machine, found in _visit_all(dice.sample(left, len(left)), environments):
             if isinstance(found, str):
                 lost[machine.name] = found
                 continue
@@ -80,8 +80,8 @@ def examine_fleet(machines: Sequence[Machine], emit: Listener = ignore, *, turns
                     )
                 )
             live(events.CaseChanged(structs.replace(live.case(key), status="failed", failure=failure)))
-    comparisons = compared([case for case in cases.values() if case.axes["machine"] not in lost])
-    live(events.ChecksMade([_seen(comparisons)] if comparisons else []))
+    comparisons = compare([case for case in cases.values() if case.axes["machine"] not in lost])
+    live(events.ChecksMade([_rule_out(comparisons)] if comparisons else []))
     for comparison in comparisons:
         live(events.ComparisonAdded(comparison))
         if comparison.word == "slower":
@@ -95,7 +95,7 @@ def _sample(seconds: float, turn: int) -> Series:
     )
 
 
-def _visited(
+def _visit_all(
     machines: Sequence[Machine], environments: dict[str, Environment]
 ) -> list[tuple[Machine, dict[str, float] | str]]:
     """Visit each machine once: those of one place in this order, places side by side."""
@@ -124,7 +124,7 @@ def _visit(machine: Machine, environments: dict[str, Environment], stop: Stop) -
     )
     known = partial(environments.setdefault, machine.name)
     try:
-        run = carried_out(machine, "bench", request, known=known, stop=stop)
+        run = run_on(machine, "bench", request, known=known, stop=stop)
     except Lost as lost:
         return str(lost)
     except LaptimeError as error:
@@ -152,7 +152,7 @@ def beside_others(times: Mapping[str, Sequence[float]]) -> dict[str, Effect]:
     return {name: from_pairs(values) for name, values in apart.items()}
 
 
-def compared(cases: Sequence[Case]) -> list[Comparison]:
+def compare(cases: Sequence[Case]) -> list[Comparison]:
     """Each machine against the others of its kind; nothing for one that is alone, or was seen too rarely."""
     made = []
     by_kind = sorted(cases, key=lambda case: (str(case.axes["hardware"]), str(case.axes["speed"])))
@@ -190,7 +190,7 @@ def _comparison(name: str, speed: str, effect: Effect, machines: int) -> Compari
     )
 
 
-def _seen(found: Sequence[Comparison]) -> Check:
+def _rule_out(found: Sequence[Comparison]) -> Check:
     """Return how slow a machine may be that is not called so."""
     slowest = max(1 / each.ci95[0] - 1 for each in found)
     by = f"{slowest:.0%}" if slowest < 1 else f"a factor of {1 + slowest:.1f}"

@@ -84,7 +84,7 @@ class LevelRun:
             self._live(CaseChanged(case))
             raise
         if self.metrics and counted:
-            server = self.metrics.settled(counted, self._answered)
+            server = self.metrics.settle(counted, self._answered)
             self._facts = structs.replace(self._facts, server=server)
         return self._finish("ok")
 

@@ -28,7 +28,7 @@ LONGEST = 86400.0  # seconds that so many requests may take if no time is given
 Planned = tuple[Case, Level, Order]
 
 
-def planned(request: LoadRequest, name: str, own: dict[str, Axis]) -> list[Planned]:
+def plan_levels(request: LoadRequest, name: str, own: dict[str, Axis]) -> list[Planned]:
     """All levels of a request that names them, in its order; [] of the scenario Offline, see `at_once`."""
     if request.scenario == "Offline":
         return []
@@ -37,7 +37,7 @@ def planned(request: LoadRequest, name: str, own: dict[str, Axis]) -> list[Plann
         limit, window = request.concurrency[0] if request.concurrency else None, float(times[-1])
         axes: dict[str, Axis] = {"trace": request.trace.name, **own}
         mean = (len(times) - 1) / window if window > 0 else None
-        return [_scheduled(request, name, times.tolist(), window, axes, limit, mean)]
+        return [_schedule(request, name, times.tolist(), window, axes, limit, mean)]
     if request.rates:
         return [open_level(request, name, rate, own) for rate in request.rates]
     return [closed_level(request, name, users, own) for users in request.concurrency]
@@ -59,7 +59,7 @@ def open_level(
     window = len(due) * request.turns / rate
     limit = request.concurrency[0] if request.concurrency else None
     axes: dict[str, Axis] = {"rate": rate, "arrivals": request.arrivals}
-    return _scheduled(request, name, due.tolist(), window, {**axes, **own}, limit, rate)
+    return _schedule(request, name, due.tolist(), window, {**axes, **own}, limit, rate)
 
 
 def at_once(request: LoadRequest, name: str, own: dict[str, Axis], seconds: float) -> Planned:
@@ -71,16 +71,16 @@ def at_once(request: LoadRequest, name: str, own: dict[str, Axis], seconds: floa
     axes: dict[str, Axis] = {"arrivals": AT_ONCE, **own}
     limit = request.concurrency[0] if request.concurrency else CONNECTIONS
     patient = structs.replace(request, timeout=max(request.timeout, 10 * _seconds(request)))
-    return _scheduled(patient, name, [0.0] * count, 0.0, axes, None if own else limit, None)
+    return _schedule(patient, name, [0.0] * count, 0.0, axes, None if own else limit, None)
 
 
 def closed_level(request: LoadRequest, name: str, users: int, own: dict[str, Axis]) -> Planned:
     """A level of users who wait for each answer."""
     seconds = LONGEST if request.requests and not request.duration else _seconds(request)
-    return _scheduled(request, name, [], seconds, {"concurrency": users, **own}, users, None)
+    return _schedule(request, name, [], seconds, {"concurrency": users, **own}, users, None)
 
 
-def _scheduled(
+def _schedule(
     request: LoadRequest,
     name: str,
     due: Sequence[float],
@@ -94,7 +94,7 @@ def _scheduled(
         axes["concurrency"] = limit
     facts = Level(
         kind="open" if due else "closed",
-        asked=_asked(request),
+        asked=_average(request),
         scenario=request.scenario,
         slo=request.slo,
         usd_per_hour=request.usd_per_hour,
@@ -127,7 +127,7 @@ def _seconds(request: LoadRequest) -> float:
     return request.budget if request.auto else request.duration or DURATION
 
 
-def _asked(request: LoadRequest) -> tuple[int, int] | None:
+def _average(request: LoadRequest) -> tuple[int, int] | None:
     """On average: a later turn of a conversation holds the prompts and answers of those before it."""
     before = (request.turns - 1) / 2
     prompt = round(request.prompt + before * (request.prompt + request.output))
@@ -143,7 +143,7 @@ def _asked(request: LoadRequest) -> tuple[int, int] | None:
 NAMES = ("SingleStream", "Server", "Offline")
 
 
-def applied(request: LoadRequest) -> LoadRequest:
+def resolve(request: LoadRequest) -> LoadRequest:
     """The request with what its scenario means.
     Raises UsageError: there is no such scenario, or other options say something else."""
     if not request.scenario:
@@ -156,17 +156,17 @@ def applied(request: LoadRequest) -> LoadRequest:
     if name == "Server":
         return _server(request)
     if request.rates or request.trace or request.find_peak:
-        raise _refused(name, "--rate, --trace and --find-peak", "it has no rate: requests come as answers do")
+        raise _refuse(name, "--rate, --trace and --find-peak", "it has no rate: requests come as answers do")
     if name == "Offline":
         return request
     if request.concurrency not in ([], [1]):
-        raise _refused(name, "--concurrency", "it has one user")
+        raise _refuse(name, "--concurrency", "it has one user")
     return structs.replace(request, concurrency=[1])
 
 
 def _server(request: LoadRequest) -> LoadRequest:
     if request.arrivals != "poisson" or request.trace:
-        raise _refused("Server", "--arrivals and --trace", "its requests come at random, --arrivals poisson")
+        raise _refuse("Server", "--arrivals and --trace", "its requests come at random, --arrivals poisson")
     if not (request.rates or request.find_peak):
         raise UsageError(
             "the scenario Server needs a rate",
@@ -176,7 +176,7 @@ def _server(request: LoadRequest) -> LoadRequest:
     return request
 
 
-def _refused(name: str, options: str, why: str) -> UsageError:
+def _refuse(name: str, options: str, why: str) -> UsageError:
     return UsageError(f"{options} do not go with --scenario {name}", why=why, next="leave one of them out")
 
 
@@ -224,7 +224,7 @@ class _Search:
     def rough(self, rate: float) -> None:
         """Rates that keep the promise and break it, by their points."""
         while self._left > self._budget / 2 and not (self._kept and self._above < math.inf):
-            self._judged(rate, min(max(SHORTEST, FEWEST / rate), MOST * self._budget))
+            self._try_rate(rate, min(max(SHORTEST, FEWEST / rate), MOST * self._budget))
             rate = 2 * self._kept or self._above / 2
 
     def near(self, levels: int, left: float) -> None:
@@ -232,9 +232,9 @@ class _Search:
         seconds = (self._left - left) / levels
         for _ in range(levels):
             if seconds > 0 and (about := self._about()):
-                self._judged(about[0], seconds)
+                self._try_rate(about[0], seconds)
 
-    def _judged(self, rate: float, seconds: float) -> tuple[Case, Judged]:
+    def _try_rate(self, rate: float, seconds: float) -> tuple[Case, Judged]:
         """Carry out a level, and keep what it says."""
         self._left -= seconds
         case = self._measure(rate, seconds)
@@ -260,7 +260,7 @@ class _Search:
         rates, over, worth = (np.array(column) for column in zip(*self._levels, strict=True))
         return min(likely(rates, over[:, at], worth[:, at], tail) for at, tail in enumerate(self._tails))
 
-    def _replayed(self) -> tuple[float, float, float] | None:
+    def _replay(self) -> tuple[float, float, float] | None:
         """The same, by a replay of the server that the levels show, where they show one."""
         about = self._about()
         is_latency = all(each.metric == "latency" for each in self._wanted)
@@ -277,13 +277,13 @@ class _Search:
         if rate * self._left < needed and self._about():
             self.near(1, 0.0)
         else:
-            case, verdict = self._judged(rate, self._left)
+            case, verdict = self._try_rate(rate, self._left)
             sentence, case = verdict.sentence, case if verdict.word == "kept" else None
         if self._fault:
             sentence, case = self._fault.sentence, None
         broken = self._broken if self._broken < math.inf and (not case or self._broken > rate) else None
         advice = self._fault.next if self._fault else ""
-        return Peak(rate if case else None, broken, case, sentence, advice, self._replayed())
+        return Peak(rate if case else None, broken, case, sentence, advice, self._replay())
 
 
 def _over(promise: Promise, stats: LevelStats | None) -> tuple[float, float]:

@@ -28,7 +28,7 @@ from laptime.records.run import Run
 from laptime.records.series import Series
 from laptime.store.live_run import LiveRun
 from laptime.verbs.load.level_run import LevelRun, Looks
-from laptime.verbs.load.levels import Peak, Planned, applied, at_once, find_peak, open_level, planned
+from laptime.verbs.load.levels import Peak, Planned, at_once, find_peak, open_level, plan_levels, resolve
 from laptime.verbs.load.request import DURATION, LoadRequest
 from laptime.verbs.load.senders import Generator, metrics_page, sender_target
 
@@ -46,11 +46,11 @@ def load(request: LoadRequest, emit: Listener = ignore) -> Run:
     """Put load on a target. The run, a case a level. After Ctrl-C its status is "interrupted" and it holds
     what came until then.
     Raises UsageError: the request is impossible, or the target does not answer; nothing was measured."""
-    request = applied(request)
+    request = resolve(request)
     request.check()
     target, subject = sender_target(request)
     own: dict[str, Axis] = {} if isinstance(target, Endpoint) else {"server": "own"}
-    levels = [] if request.find_peak else planned(request, subject.target, own)
+    levels = [] if request.find_peak else plan_levels(request, subject.target, own)
     live, began = LiveRun("load", emit), SystemClock.now()
     plan = _settings(request, target)
     live.start(name=request.name, subjects=[subject], environment=machine.environment(), plan=plan)
@@ -58,7 +58,7 @@ def load(request: LoadRequest, emit: Listener = ignore) -> Run:
     senders: Senders | None = None
     try:
         live.say(f"asking {subject.target}")
-        senders = _opened(target, request.senders or 1)
+        senders = _open(target, request.senders or 1)
         page = metrics_page(request, target)
         work = _Levels(request, subject.target, own, senders, live, began, page)
         if request.find_peak:
@@ -168,7 +168,7 @@ def _finding(peak: Peak, request: LoadRequest) -> Finding:
     return Finding(kind="load/peak", sentence=sentence, evidence=evidence, cases=cases)
 
 
-def _opened(target: object, count: int) -> Senders:
+def _open(target: object, count: int) -> Senders:
     """Senders whose target has answered. Raises UsageError: it did not, or not well."""
     try:
         senders = Senders(target, count if isinstance(target, Endpoint) else 1)  # type: ignore[arg-type]

@@ -56,7 +56,7 @@ def metrics_page(request: LoadRequest, target: Endpoint | Program) -> MetricsPag
 
 
 def _language_model(request: LoadRequest, endpoint: Endpoint) -> Endpoint:
-    from laptime.loadgen.language_model import BODIES, Prompts, bodies, later, settled  # it needs h11
+    from laptime.loadgen.language_model import BODIES, Prompts, bodies, later, settle  # it needs h11
 
     base, _, path = endpoint.url.partition("/v1")
     prompts = Prompts(
@@ -71,7 +71,7 @@ def _language_model(request: LoadRequest, endpoint: Endpoint) -> Endpoint:
     )
     json = [("content-type", "application/json")]
     asked = structs.replace(endpoint, headers=[*endpoint.headers, *json])
-    asked, prompts = settled(f"{base}/v1", asked, prompts)
+    asked, prompts = settle(f"{base}/v1", asked, prompts)
     return structs.replace(asked, bodies=bodies(prompts, BODIES), turns=prompts.turns, later=later(prompts))
 
 
@@ -119,14 +119,14 @@ class Generator:
         """Measure the senders if that was not done, and start as many as a rate needs.
         Raises CommandFailed: one of them failed."""
         if self.alone is None:
-            self.alone = self._measured(rate)
+            self.alone = self._measure(rate)
         each = self.alone.capacity / self._senders.count
         needed = min(len(usable()), math.ceil(rate / each)) if each > 0 else 1
         if self._count is None and needed > self._senders.count:
             self._senders.grow(needed)
-            self.alone = self._measured(rate)
+            self.alone = self._measure(rate)
 
-    def _measured(self, rate: float) -> Alone:
+    def _measure(self, rate: float) -> Alone:
         test = order(rate, self._chunks)
         made = self._senders.self_test(test)
         late = np.concatenate([np.asarray(each.late, dtype=float) for each in made])

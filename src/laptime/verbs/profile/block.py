@@ -23,9 +23,9 @@ from laptime.records.event import Listener
 from laptime.records.profile import Profile
 from laptime.records.run import IN_MEMORY, Run, Subject
 from laptime.reports.formats import text
-from laptime.store.live_run import LiveRun, recorded
+from laptime.store.live_run import LiveRun, record_run
 from laptime.verbs.profile.request import ProfileRequest
-from laptime.verbs.profile.run import analysed, no_step, settings
+from laptime.verbs.profile.run import analyse, no_step, settings
 from laptime.verbs.public_run import Run as PublicRun
 
 TIMED = 12  # untraced steps that are timed at most: a loop of 30 steps is to have its trace, too
@@ -123,13 +123,13 @@ class profile:  # noqa: N801, used as torch.profiler.profile is
             )
 
         @functools.wraps(function)
-        def profiled(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+        def call_profiled(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
             if self._is_open:
                 return function(*args, **kwargs)
             with self:
                 return function(*args, **kwargs)
 
-        return profiled
+        return call_profiled
 
     def __enter__(self) -> Self:
         self._run, self._is_open = None, True
@@ -155,19 +155,19 @@ class profile:  # noqa: N801, used as torch.profiler.profile is
             program = Program([], Subject(target=self._request.program, source=IN_MEMORY), sys.executable)
             outcome = Outcome(observed=[seen], interrupted=kind is KeyboardInterrupt)
             if seen.source:
-                self._run = self._analysed(program, outcome)
+                self._run = self._analyse(program, outcome)
                 if self._show:
                     width = shutil.get_terminal_size((100, 24)).columns
                     sys.stdout.write(text.render(self._run, width=width) + "\n")
             elif kind is None:
                 raise no_step(program, outcome)
 
-    def _analysed(self, program: Program, outcome: Outcome) -> Run:
+    def _analyse(self, program: Program, outcome: Outcome) -> Run:
         def work(emit: Listener) -> Run:
             self._emit = emit
-            return analysed(self._live, self._request, program, outcome, Path(self._work.name))
+            return analyse(self._live, self._request, program, outcome, Path(self._work.name))
 
-        run, complaint = recorded(work, save=self._request.save)
+        run, complaint = record_run(work, save=self._request.save)
         if complaint is not None:
             warnings.warn(str(complaint), stacklevel=3)
         return run

@@ -36,7 +36,7 @@ BEHIND = "steps are timed by {}, parts by the host's clock, without waiting for 
 FEW, UNEVEN, LITTLE, SLOW = 5, 1.25, 0.02, 1.5
 
 
-def reconciled(profile: Profile, observed: Observed, others: float | None = None) -> Profile:
+def reconcile(profile: Profile, observed: Observed, others: float | None = None) -> Profile:
     """The profile judged by the untraced step beside it. others: CPUs that other programs used on average."""
     primitives = [Primitive(**row) for row in observed.primitives or []]
     facts = profile.facts | ({"denormal": observed.denormal} if observed.denormal else {})
@@ -114,7 +114,7 @@ def parts(observed: Observed, untraced_ns: int) -> dict[str, int]:
     return {**times, "other": untraced_ns - sum(times.values())}
 
 
-def untraced(observed: Observed) -> list[Finding]:
+def find_untraced(observed: Observed) -> list[Finding]:
     """Return findings about the steps of a script that ended before any was traced."""
     if not observed.untraced:
         return []

@@ -65,12 +65,12 @@ def profile(request: ProfileRequest, emit: Listener = ignore) -> Run:
         )
         if not any(process.source for process in outcome.observed):
             raise failure_of(program, outcome) or no_step(program, outcome)
-        return analysed(live, request, program, outcome, Path(folder))
+        return analyse(live, request, program, outcome, Path(folder))
 
 
-def analysed(live: LiveRun, request: ProfileRequest, program: Program, outcome: Outcome, folder: Path) -> Run:
+def analyse(live: LiveRun, request: ProfileRequest, program: Program, outcome: Outcome, folder: Path) -> Run:
     """The run of a script that had steps; its traces are copied from `folder` to where they stay."""
-    traces, problems = _kept_traces(request, live.id, folder, outcome.observed)
+    traces, problems = _keep_traces(request, live.id, folder, outcome.observed)
     observed = outcome.observed[0]
     failure = failure_of(program, outcome)
     where = environment(observed)
@@ -88,7 +88,7 @@ def analysed(live: LiveRun, request: ProfileRequest, program: Program, outcome: 
     if paths := traces or _last_traces(folder, outcome.observed):
         try:
             seen = trace.analyse(paths, live)
-            profile = beside_ceilings(reconcile.reconciled(seen, observed, outcome.others), where)
+            profile = beside_ceilings(reconcile.reconcile(seen, observed, outcome.others), where)
         except LaptimeError as error:
             sentence = f"the trace could not be read: {error.what}: {error.why}"
             next_step = "profile once more"
@@ -98,7 +98,7 @@ def analysed(live: LiveRun, request: ProfileRequest, program: Program, outcome: 
         live(ProfileMade(profile))
         checks += trace.checks(profile)
     live(ChecksMade(checks))
-    for finding in reconcile.untraced(observed) if profile is None else rules.diagnose(profile, where):
+    for finding in reconcile.find_untraced(observed) if profile is None else rules.diagnose(profile, where):
         live(FindingAdded(finding))
     return live.finish("interrupted" if outcome.interrupted else "failed" if failure else "complete")
 
@@ -114,7 +114,7 @@ def _last_traces(folder: Path, observed: list[Observed]) -> list[Path]:
     return [folder / process.traces[-1] for process in observed if process.traces]
 
 
-def _kept_traces(
+def _keep_traces(
     request: ProfileRequest, run_id: str, folder: Path, observed: list[Observed]
 ) -> tuple[list[Path], list[Check]]:
     """The last trace of every rank where it is kept, and a note where that failed."""
@@ -172,7 +172,7 @@ class Told(Protocol):
 
 def environment(observed: Told) -> Environment:
     """This machine, with what the script's torch says of itself; its devices come first."""
-    here = machine.environment().extended((), observed.libraries, observed.knobs)
+    here = machine.environment().extend((), observed.libraries, observed.knobs)
     return structs.replace(here, devices=[*(Device(**device) for device in observed.devices), *here.devices])
 
 

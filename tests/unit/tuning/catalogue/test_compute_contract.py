@@ -85,7 +85,7 @@ def test_what_it_says_of_itself_is_in_the_words_of_the_contract(name: str) -> No
 @pytest.mark.parametrize("found", [CPU, GPU, DDP, VARYING, ODD, EMPTY])
 def test_options_are_plain_and_save_no_more_than_a_step(name: str, found: LoopProfile) -> None:
     own = optimization.load(name)
-    proposed = own.proposed(found)
+    proposed = own.offer(found)
     assert json.loads(json.dumps(proposed)) == proposed
     assert len({json.dumps(options) for options in proposed}) == len(proposed)
     for options in proposed:
@@ -96,7 +96,7 @@ def test_options_are_plain_and_save_no_more_than_a_step(name: str, found: LoopPr
 def test_a_reason_is_given_where_nothing_is_known(name: str) -> None:
     own = optimization.load(name)
     missing = [need for need in own.needs if not need.startswith("!")]
-    if own.proposed(EMPTY) == [] or missing:
+    if own.offer(EMPTY) == [] or missing:
         assert reason(name, EMPTY)
 
 
@@ -147,7 +147,7 @@ def test_a_reason_is_given_where_nothing_is_known(name: str) -> None:
 def test_when_it_is_proposed(name: str, found: LoopProfile, yes: bool) -> None:
     own = optimization.load(name)
     holds = not unmet_need(own.needs, found.facts)
-    assert (holds and bool(own.proposed(found))) is yes
+    assert (holds and bool(own.offer(found))) is yes
     if not yes:
         assert reason(name, found)
 
@@ -158,8 +158,8 @@ def test_a_cpu_without_bfloat16_is_told_that_it_would_be_slower() -> None:
 
 def test_threads_are_a_space_that_begins_near_the_present() -> None:
     threads = optimization.load("threads")
-    assert [each["threads"] for each in threads.proposed(loop_profile("cpu"))] == [3, 2, 1]
-    many = [each["threads"] for each in threads.proposed(loop_profile("cpu", cpus=96, threads=48))]
+    assert [each["threads"] for each in threads.offer(loop_profile("cpu"))] == [3, 2, 1]
+    many = [each["threads"] for each in threads.offer(loop_profile("cpu", cpus=96, threads=48))]
     assert {1, 96} < set(many)
     assert 48 not in many
     assert len(many) <= MOST + 2
@@ -207,14 +207,14 @@ def test_huge_pages_are_asked_for_where_asking_helps(monkeypatch: Any, tmp_path:
     monkeypatch.delenv(huge_pages.VARIABLE, raising=False)
     switch = tmp_path / "enabled"
     monkeypatch.setattr(huge_pages, "SWITCH", switch)
-    assert own.proposed(CPU) == []
+    assert own.offer(CPU) == []
     for text, yes in (
         ("[always] madvise never", 0),
         ("always [madvise] never", 1),
         ("always madvise [never]", 0),
     ):
         switch.write_text(text)
-        assert len(own.proposed(CPU)) == yes
+        assert len(own.offer(CPU)) == yes
         assert yes or own.why_not(CPU)
 
 
@@ -223,16 +223,16 @@ def test_the_allocator_is_left_to_those_who_have_set_it(monkeypatch: Any) -> Non
     for name in ("MALLOC_MMAP_THRESHOLD_", "MALLOC_MMAP_MAX_", "GLIBC_TUNABLES", "LD_PRELOAD"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(allocator, "_is_glibc", lambda: True)
-    assert own.proposed(CPU) == [{}]
+    assert own.offer(CPU) == [{}]
     monkeypatch.setenv("MALLOC_MMAP_THRESHOLD_", "1")
-    assert own.proposed(CPU) == []
+    assert own.offer(CPU) == []
     assert "environment" in own.why_not(CPU)
 
 
 def test_another_allocator_is_seen(monkeypatch: Any) -> None:
     own = optimization.load("allocator")
     monkeypatch.setenv("LD_PRELOAD", "/usr/lib/libjemalloc.so.2")
-    assert own.proposed(CPU) == []
+    assert own.offer(CPU) == []
     assert "glibc" in own.why_not(CPU)
 
 

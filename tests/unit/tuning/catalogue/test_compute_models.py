@@ -226,7 +226,7 @@ def test_the_parallel_module_is_made_so(name: str, options: dict[str, Any], argu
         pass
 
     loop = put_on(name, options)
-    call = loop.made("parallel", DistributedDataParallel, module=1, find_unused_parameters=True)
+    call = loop.make("parallel", DistributedDataParallel, module=1, find_unused_parameters=True)
     assert call.arguments == {"module": 1, "find_unused_parameters": True} | argument
     loop.undo()
     assert loop.kinds == set()
@@ -254,7 +254,7 @@ def test_all_of_it_runs_with_a_real_parallel_module(tmp_path: Any) -> None:
         loops = [put_on(name, {"bucket_cap_mb": 50}) for name in names]
         arguments: dict[str, Any] = {"module": blocks(), "find_unused_parameters": True}
         for loop in loops:
-            arguments = loop.made("parallel", DistributedDataParallel, **arguments).arguments
+            arguments = loop.make("parallel", DistributedDataParallel, **arguments).arguments
         parallel = DistributedDataParallel(**arguments)
         loops[-1].meet("parallels", parallel)
         found = gradients(parallel)

@@ -37,11 +37,11 @@ def trained(
     for number, images in enumerate(batches):
         with loop.in_forward():
             loss = net(images).square().mean() / every
-        loop.scaled(loss).backward()
+        loop.scale(loss).backward()
         if (number + 1) % every == 0:
             if clip:
                 torch.nn.utils.clip_grad_norm_(net.parameters(), clip)
-            loop.stepped(optimizer)
+            loop.run_step(optimizer)
             optimizer.zero_grad()
 
 
@@ -125,7 +125,7 @@ def test_gradients_are_true_as_soon_as_the_backward_pass_has_ended() -> None:
     meet(torch.optim.SGD(net.parameters(), lr=0.1))
     loss = net(torch.ones(2, 6)).square().mean()
     expected = torch.autograd.grad(loss, list(net.parameters()), retain_graph=True)
-    scaled = loop.scaled(loss)
+    scaled = loop.scale(loss)
     assert scaled.item() == loss.item() * 2.0**16
     scaled.backward()
     assert same(list(expected), [each.grad for each in net.parameters()])
@@ -139,13 +139,13 @@ def test_a_step_with_an_infinite_gradient_is_left_out_and_the_scale_halved() -> 
     scaled, loop, meet = scaling()
     meet(optimizer)
     before = weights(net)
-    loop.scaled(net(torch.full((2, 6), 1e30)).mean() * 1e38).backward()
-    loop.stepped(optimizer)
+    loop.scale(net(torch.full((2, 6), 1e30)).mean() * 1e38).backward()
+    loop.run_step(optimizer)
     assert same(before, weights(net))
     optimizer.zero_grad()
-    loop.scaled(net(torch.ones(2, 6)).mean()).backward()
+    loop.scale(net(torch.ones(2, 6)).mean()).backward()
     assert scaled.scaler.get_scale() == 2.0**15
-    loop.stepped(optimizer)
+    loop.run_step(optimizer)
     assert not same(before, weights(net))
 
 
@@ -161,9 +161,9 @@ def test_two_optimizers_of_one_loss_step_at_one_scale() -> None:
         for each in optimizers:
             meet(each)
         for images in batches:
-            loop.scaled(net(images).square().mean()).backward()
+            loop.scale(net(images).square().mean()).backward()
             for each in optimizers:
-                loop.stepped(each)
+                loop.run_step(each)
                 each.zero_grad()
         found.append(weights(net))
     assert same(*found)
@@ -185,12 +185,12 @@ def test_both_networks_of_an_adversarial_pair_get_true_gradients() -> None:
         for _ in range(3):
             made = maker(torch.randn(4, 6))
             optimizers[1].zero_grad()
-            loop.scaled(judge(torch.randn(4, 3)).mean()).backward()
-            loop.scaled(-judge(made.detach()).mean()).backward()
-            loop.stepped(optimizers[1])
+            loop.scale(judge(torch.randn(4, 3)).mean()).backward()
+            loop.scale(-judge(made.detach()).mean()).backward()
+            loop.run_step(optimizers[1])
             optimizers[0].zero_grad()
-            loop.scaled(judge(made).mean()).backward()
-            loop.stepped(optimizers[0])
+            loop.scale(judge(made).mean()).backward()
+            loop.run_step(optimizers[0])
         found.append([*weights(maker), *weights(judge)])
     assert all((mine - theirs).abs().max() < 1e-7 for mine, theirs in zip(*found, strict=True))
 

@@ -68,12 +68,12 @@ def test_batch_size_and_learning_rate_change_together() -> None:
 
     loop = FakeLoop()
     batch_size.apply(loop, {"value": 64, "times": 4, "lr": "sqrt"})
-    assert loop.made("loader", DataLoader, dataset=range(4), batch_size=16).arguments["batch_size"] == 64
-    assert loop.made("loader", DataLoader, dataset=range(4), batch_size=100).arguments["batch_size"] == 100
+    assert loop.make("loader", DataLoader, dataset=range(4), batch_size=16).arguments["batch_size"] == 64
+    assert loop.make("loader", DataLoader, dataset=range(4), batch_size=100).arguments["batch_size"] == 100
     weight = torch.nn.Parameter(torch.zeros(1))
-    given = loop.made("optimizer", torch.optim.AdamW, params=[weight], lr=0.5)
+    given = loop.make("optimizer", torch.optim.AdamW, params=[weight], lr=0.5)
     assert given.arguments["lr"] == pytest.approx(1.0)
-    default = loop.made("optimizer", torch.optim.AdamW, params=[{"params": [weight], "lr": 0.1}])
+    default = loop.make("optimizer", torch.optim.AdamW, params=[{"params": [weight], "lr": 0.1}])
     assert default.arguments["lr"] == pytest.approx(2e-3)
     assert default.arguments["params"][0]["lr"] == pytest.approx(0.2)
     torch.optim.AdamW(**default.arguments)
@@ -89,8 +89,8 @@ def test_the_learning_rate_is_multiplied_where_it_is_written() -> None:
     ):
         editor = FakeEditor(arguments={"lr": given})
         batch_size.edit(editor, options)
-        assert editor.asked("wrap_argument") == [(("optimizer", "lr", template), {})]
-        assert editor.asked("set_arguments") == [(("loader",), {"batch_size": "64"})]
+        assert editor.list_calls("wrap_argument") == [(("optimizer", "lr", template), {})]
+        assert editor.list_calls("set_arguments") == [(("loader",), {"batch_size": "64"})]
     with pytest.raises(CannotEdit, match="by 4"):
         batch_size.edit(FakeEditor(), options)
 
@@ -130,10 +130,10 @@ def trained(options: dict[str, Any] | None) -> list[Any]:
     found: list[Any] = []
     optimizer.register_step_post_hook(lambda *_: found.append(model.weight.detach().clone()))
     loop.meet("optimizers", optimizer)
-    loader = DataLoader(**loop.made("loader", DataLoader, dataset=dataset, batch_size=2).arguments)
+    loader = DataLoader(**loop.make("loader", DataLoader, dataset=dataset, batch_size=2).arguments)
     for number, (images, wanted) in enumerate(loader):
         loss = nn.functional.mse_loss(model(images), wanted) / 4
-        loop.scaled(loss).backward()
+        loop.scale(loss).backward()
         if (number + 1) % 4 == 0:
             optimizer.step()
             optimizer.zero_grad()
@@ -158,7 +158,7 @@ def test_a_trainer_is_told_and_a_loop_of_ones_own_is_not_guessed_at() -> None:
     editor = FakeEditor(["hf_arguments"])
     accumulation.edit(editor, options)
     arguments = {"per_device_train_batch_size": "32", "gradient_accumulation_steps": "2"}
-    assert editor.asked("set_arguments") == [(("hf_arguments",), arguments)]
+    assert editor.list_calls("set_arguments") == [(("hf_arguments",), arguments)]
     with pytest.raises(CannotEdit, match="2 micro-batches of 32"):
         accumulation.edit(FakeEditor(["loader", "optimizer"]), options)
 

@@ -211,7 +211,7 @@ def test_a_gpu_is_fed_in_the_source(tmp_path: Path) -> None:
     text, _ = patched(tmp_path, Change("prefetch_to_device"))
     assert "loader = DevicePrefetcher(DataLoader(data, batch_size=4, shuffle=True))" in text
     assert "class DevicePrefetcher" in text
-    assert "def prefetched" in text
+    assert "def prefetch_all" in text
 
 
 def test_images_are_normalised_in_front_of_the_model(tmp_path: Path) -> None:

@@ -82,7 +82,7 @@ def wrapped(
 
     loop = FakeLoop()
     module.apply(loop, options or {})
-    return loop.made("loader", DataLoader, dataset=dataset, **arguments).arguments
+    return loop.make("loader", DataLoader, dataset=dataset, **arguments).arguments
 
 
 # Samples that are kept.
@@ -152,8 +152,8 @@ def test_a_trial_races_the_state_of_later_epochs() -> None:
 
     loop, trained, evaluated = FakeLoop(), Scans(image), Scans(image)
     cache_dataset.apply(loop, {})
-    loader = DataLoader(**loop.made("loader", DataLoader, dataset=trained, batch_size=2).arguments)
-    other = loop.made("loader", DataLoader, dataset=evaluated, batch_size=2).arguments["dataset"]
+    loader = DataLoader(**loop.make("loader", DataLoader, dataset=trained, batch_size=2).arguments)
+    other = loop.make("loader", DataLoader, dataset=evaluated, batch_size=2).arguments["dataset"]
     loop.convert(next(iter(loader)))
     assert trained.reads == 1 + 8
     list(loader)
@@ -192,13 +192,13 @@ def test_looking_draws_no_random_numbers_of_the_script() -> None:
 
 
 def test_a_cache_that_does_not_fit_or_cannot_be_filled_is_not_offered() -> None:
-    assert load("cache_dataset").proposed(SLOW) == [{}]
+    assert load("cache_dataset").offer(SLOW) == [{}]
     in_memory = {**SLOW.details, "batched_fetch": True}
     assert "already" in cache_dataset.why_not(replace(SLOW, details=in_memory))
     assert "takes" in cache_dataset.why_not(replace(SLOW, loader_seconds=8.0))
     assert "MiB" in cache_dataset.why_not(replace(SLOW, sample_bytes=16 << 20))
     assert "shared memory" in cache_dataset.why_not(replace(SLOW, shm=1 << 20))
-    assert load("cache_dataset").proposed(replace(SLOW, details={})) == []
+    assert load("cache_dataset").offer(replace(SLOW, details={})) == []
     assert cache_dataset.numerics(SLOW, {}) == "exact"
     drawn = {"cache_dataset": {"keeps": True, "draws": True, "why": ""}}
     assert cache_dataset.numerics(replace(SLOW, details=drawn), {}) == "random"
@@ -301,7 +301,7 @@ def test_images_as_bytes_give_the_model_the_same_numbers(which: str) -> None:
         uint8_transfer.apply(loop, options[0])
         model.register_forward_pre_hook(lambda _, inputs, seen=seen: seen.append(inputs[0]))
         images, _ = next(
-            iter(DataLoader(loop.made("loader", DataLoader, dataset=dataset).arguments["dataset"], 3))
+            iter(DataLoader(loop.make("loader", DataLoader, dataset=dataset).arguments["dataset"], 3))
         )
         wanted, _ = next(iter(DataLoader(dataset, 3)))
         assert images.dtype == torch.uint8

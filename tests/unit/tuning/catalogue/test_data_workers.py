@@ -102,7 +102,7 @@ def test_starting_workers_again_costs_less_the_longer_an_epoch_is() -> None:
     busy = replace(STARVED, loader={"num_workers": 4})
     short, long = (persistent_workers.bound(replace(busy, dataset_length=n), {}) for n in (320, 32_000))
     assert short == pytest.approx(100 * long)
-    assert load("persistent_workers").proposed(replace(busy, dataset_length=None)) == []
+    assert load("persistent_workers").offer(replace(busy, dataset_length=None)) == []
 
 
 def test_the_search_starts_at_the_recommended_number_and_can_go_both_ways() -> None:
@@ -153,7 +153,7 @@ def epochs(changes: dict[str, dict[str, Any]], dataset: Any, count: int = 2, **a
     for name, options in changes.items():
         load(name).apply(loop, options)
     arguments = {"batch_size": 4, "shuffle": True, **arguments}
-    call = loop.made("loader", DataLoader, dataset=dataset, **arguments)
+    call = loop.make("loader", DataLoader, dataset=dataset, **arguments)
     loader = DataLoader(**call.arguments)
     found = [loop.convert(batch) for _ in range(count) for batch in loader]
     loop.undo()
@@ -236,8 +236,8 @@ def test_arguments_of_workers_leave_loaders_without_any_alone() -> None:
     loop = FakeLoop()
     for module, options in ((persistent_workers, {}), (prefetch_factor, {"value": 4}), (in_order, {})):
         module.OPTIMIZATION.apply(loop, options)
-    assert set(loop.made("loader", DataLoader, dataset=range(4)).arguments) == {"dataset"}
-    with_two = loop.made("loader", DataLoader, dataset=range(4), num_workers=2).arguments
+    assert set(loop.make("loader", DataLoader, dataset=range(4)).arguments) == {"dataset"}
+    with_two = loop.make("loader", DataLoader, dataset=range(4), num_workers=2).arguments
     assert (with_two["persistent_workers"], with_two["prefetch_factor"], with_two["in_order"]) == (
         True,
         4,
@@ -256,7 +256,7 @@ def test_a_stream_keeps_its_loader() -> None:
 
     loop = FakeLoop()
     num_workers.apply(loop, {"value": 2})
-    assert "num_workers" not in loop.made("loader", DataLoader, dataset=Stream()).arguments
+    assert "num_workers" not in loop.make("loader", DataLoader, dataset=Stream()).arguments
 
 
 @pytest.mark.torch
@@ -274,7 +274,7 @@ def test_pinned_tensors_start_on_their_way_at_once(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(torch.Tensor, "to", to)
     loop = FakeLoop(device="cuda")
     pin_memory.apply(loop, {})
-    assert loop.made("loader", DataLoader, dataset=range(4)).arguments["pin_memory"] is True
+    assert loop.make("loader", DataLoader, dataset=range(4)).arguments["pin_memory"] is True
     batch = loop.convert({"images": torch.zeros(2), "count": torch.tensor(0), "names": ["a"]})
     assert moved == [("cuda", True)]
     assert batch["images"].tolist() == [1, 1]
@@ -322,7 +322,7 @@ def test_threads_are_limited_where_libraries_with_threads_are_loaded(monkeypatch
     options = worker_threads.propose(replace(STARVED, details={"worker_threads": ["cv2"]}))
     loop = FakeLoop()
     worker_threads.apply(loop, options[0])
-    loop.started(0)
+    loop.start_worker(0)
     assert calls == [0]
     assert worker_threads.propose(STARVED) == []
     assert worker_threads.why_not(STARVED)

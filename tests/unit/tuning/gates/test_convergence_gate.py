@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from laptime.tuning.gates.verdict import final_loss, judged, margin
+from laptime.tuning.gates.verdict import final_loss, judge_loss, margin
 
 
 def curve(end: float, steps: int = 600) -> list[float]:
@@ -30,39 +30,39 @@ def test_the_margin_is_half_a_deviation_of_the_baseline() -> None:
 
 def test_words() -> None:
     allowed = margin(BASE)
-    assert judged(BASE, moved(0.0005, 0.001), allowed).word == "holds"
-    assert judged(BASE, moved(0.06, 0.001), allowed).word == "fails"
-    assert judged(BASE, moved(0.005, 0.05), allowed).word == "inconclusive"
-    assert judged(BASE, moved(-0.1, 0.001), allowed).word == "holds"
-    assert judged(BASE, BASE, allowed).word == "holds"
+    assert judge_loss(BASE, moved(0.0005, 0.001), allowed).word == "holds"
+    assert judge_loss(BASE, moved(0.06, 0.001), allowed).word == "fails"
+    assert judge_loss(BASE, moved(0.005, 0.05), allowed).word == "inconclusive"
+    assert judge_loss(BASE, moved(-0.1, 0.001), allowed).word == "holds"
+    assert judge_loss(BASE, BASE, allowed).word == "holds"
 
 
 def test_the_bound_is_that_of_students_t() -> None:
-    found = judged(BASE, moved(0.0, 0.01), 1.0)
+    found = judge_loss(BASE, moved(0.0, 0.01), 1.0)
     deviation = 0.01 * math.sqrt(2.5 / 4)  # of (1, -1, 0.5, -0.5, 0)
     assert found.difference == pytest.approx(0.0, abs=1e-9)
     assert found.upper == pytest.approx(2.131847 * deviation / math.sqrt(5), rel=1e-4)
 
 
 def test_little_data_never_holds() -> None:
-    assert judged(BASE[:2], BASE[:2], 0.1).word == "inconclusive"
-    assert judged([], [], 0.1).word == "inconclusive"
-    assert judged(BASE, BASE, None).word == "inconclusive"
+    assert judge_loss(BASE[:2], BASE[:2], 0.1).word == "inconclusive"
+    assert judge_loss([], [], 0.1).word == "inconclusive"
+    assert judge_loss(BASE, BASE, None).word == "inconclusive"
     few = [each[:10] for each in BASE]
-    assert judged(few, few, 0.1).word == "inconclusive"
+    assert judge_loss(few, few, 0.1).word == "inconclusive"
 
 
 def test_a_short_horizon_is_a_smoke_test() -> None:
     short = [each[:100] for each in BASE]
-    found = judged(short, short, 0.1)
+    found = judge_loss(short, short, 0.1)
     assert found.smoke_test
     assert "smoke test" in found.sentence
-    assert not judged(BASE, BASE, 0.1).smoke_test
+    assert not judge_loss(BASE, BASE, 0.1).smoke_test
 
 
 def test_a_loss_that_is_no_number_fails() -> None:
     broken = [*BASE[:4], [math.nan] * 600]
-    assert judged(BASE, broken, 0.1).word == "fails"
+    assert judge_loss(BASE, broken, 0.1).word == "fails"
 
 
 def test_a_useless_margin_is_not_passed_by_chance_often() -> None:
@@ -73,7 +73,7 @@ def test_a_useless_margin_is_not_passed_by_chance_often() -> None:
         worse = [[1.01]] * 5
         base = [[1.0] * 20 for _ in range(5)]
         final = [[each[0] + noise.gauss(0, 0.005)] * 20 for each in worse]
-        held += judged(base, final, 0.01).word == "holds"
+        held += judge_loss(base, final, 0.01).word == "holds"
     assert 8 <= held <= 36
 
 

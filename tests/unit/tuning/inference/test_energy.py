@@ -27,7 +27,7 @@ def timed_with(readings: list[float | None], *, period: float = 0.0) -> ModelEva
     made.timings, made.ratios = defaultdict(Timing), {}
     arm: Any = SimpleNamespace(seconds=lambda calls: [0.01] * calls, peak=1)
     for _ in range(2):
-        assert made.timed(Recipe(), arm, 4) == [0.01] * 4
+        assert made.time_calls(Recipe(), arm, 4) == [0.01] * 4
     return made
 
 

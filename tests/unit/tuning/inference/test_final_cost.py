@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from fixtures.scripted_model import ScriptedModel, World
-from laptime.experiment.pairs import FEWEST, LEAST, measured_pairs
+from laptime.experiment.pairs import FEWEST, LEAST, measure_pairs
 from laptime.records.event import ignore
 from laptime.records.tuning import Gate
 from laptime.store.live_run import LiveRun
@@ -39,9 +39,9 @@ def test_a_pair_is_a_start_and_calls_of_both_sides(monkeypatch: pytest.MonkeyPat
 
 def test_a_search_leaves_alone_what_the_fewest_pairs_need() -> None:
     found = FinalCost(gate=0.0, pair=20.0, record=30.0)
-    assert found.kept_back(600.0) == pytest.approx(CAUTION * found.usual)
-    assert found.kept_back(200.0) == pytest.approx(MOST_RESERVED * 200.0)
-    assert found.kept_back(60.0) == pytest.approx(CAUTION * found.least)
+    assert found.keep_back(600.0) == pytest.approx(CAUTION * found.usual)
+    assert found.keep_back(200.0) == pytest.approx(MOST_RESERVED * 200.0)
+    assert found.keep_back(60.0) == pytest.approx(CAUTION * found.least)
 
 
 def pairs_within(end: float, *, expected: float, each: float = 5.0) -> int:
@@ -68,7 +68,7 @@ def pairs_within(end: float, *, expected: float, each: float = 5.0) -> int:
         "end": end,
         "expected": expected,
     }
-    count = sum(1 for _ in measured_pairs(lambda number, until: made.pair(Recipe(), number, until), **given))
+    count = sum(1 for _ in measure_pairs(lambda number, until: made.pair(Recipe(), number, until), **given))
     assert model.elapsed() <= end
     return count
 
@@ -94,7 +94,7 @@ def test_no_more_is_kept_back_for_setups_than_their_visits_take(
     monkeypatch.setattr(final_set, "room", lambda: 2)
     model = ScriptedModel(World({}), goal="throughput", budget=budget, **options)
     made = Session(subject.ModelSubject(model), LiveRun("tune", ignore))
-    cost = made.subject.cost(Recipe(), 0.02).kept_back(budget) / budget
+    cost = made.subject.cost(Recipe(), 0.02).keep_back(budget) / budget
     assert made.settings().reserve(0.02) - cost == pytest.approx(share)
 
 

@@ -112,7 +112,7 @@ def test_sides_of_a_race_run_as_they_will_be_deployed(tmp_path: Path) -> None:
     )
     model.raced, kept = Setup(2, 1, 4), Recipe((Change("openvino"),))
     threaded = kept.plus(Change("threads", {"value": 1}))
-    model.folders.adopt(threaded, model.folders.written(kept), "onnx")
+    model.folders.adopt(threaded, model.folders.ensure(kept), "onnx")
     assert model.as_raced(kept) == threaded
     assert model.as_raced(Recipe()) == Recipe()
     model.ready, model.ready_by, model.limits = 1.0, {}, model.request.limits

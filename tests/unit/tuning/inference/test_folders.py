@@ -18,7 +18,7 @@ from laptime.kit.errors import UsageError
 from laptime.records.tuning import Tuning
 from laptime.tuning.inference import arm_process, changes, folder_file
 from laptime.tuning.inference.evaluator import ModelEvaluator
-from laptime.tuning.inference.recording.recordings import recorded
+from laptime.tuning.inference.recording.recordings import record
 from laptime.tuning.inference.request import ModelRequest
 from laptime.tuning.loop_profile import unmet_need
 from laptime.tuning.optimization import Change, Recipe
@@ -154,7 +154,7 @@ def test_a_runtime_lives_in_an_environment_of_its_own(name: str, tmp_path: Path)
         arm.wait()
         command = Path(f"/proc/{arm._peer.pid}/cmdline").read_bytes().split(b"\0")
     assert command[0].decode() == python
-    assert recorded(evaluator, recipe).rows
+    assert record(evaluator, recipe).rows
     place = folder_file.hand_back(evaluator, recipe, tmp_path / "fast", Tuning(gate=gate), run="r")
     assert folder_file.read(place / "recipe.json").python == f"{name}={python}"
 
@@ -167,7 +167,7 @@ def test_a_compiled_folder_takes_inputs_of_any_layout_and_refuses_other_types(
     if "gcc" not in evaluators["build"].surveyed["facts"]:
         pytest.skip("there is no C++ compiler")
     evaluator = evaluators["build"]
-    model = arm_process.loaded(evaluator.folders.written(Recipe((Change("compiled"),))))
+    model = arm_process.load_model(evaluator.folders.ensure(Recipe((Change("compiled"),))))
     images = torch.randn(4, 3, 32, 32)
     right = model(images)
     laid = (images.to(memory_format=torch.channels_last), torch.stack([images, images], -1)[..., 0])

@@ -30,7 +30,7 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     place = tmp_path / "ov" / "bin"
     place.mkdir(parents=True)
     (place / "python").symlink_to(sys.executable)
-    monkeypatch.setattr(changes, "_installed", lambda python: frozenset({"openvino"}))
+    monkeypatch.setattr(changes, "_ask_installed", lambda python: frozenset({"openvino"}))
     here = ("onnx", "onnxscript")
     monkeypatch.setattr(changes, "find_spec", lambda package: object() if package in here else None)
     return str(place.parent)
@@ -114,8 +114,8 @@ def test_a_runtime_elsewhere_begins_with_the_exported_model(
     elsewhere: str, called: Any, tmp_path: Path
 ) -> None:
     folders = _folders(tmp_path, f"openvino={elsewhere}")
-    folders.written(OPENVINO)
-    folders.written(Recipe((Change("inference_mode"),)))
+    folders.ensure(OPENVINO)
+    folders.ensure(Recipe((Change("inference_mode"),)))
     python = f"{elsewhere}/bin/python"
     assert called == [("export", "", ""), ("build", python, "model.onnx"), ("build", "", "")]
     assert folders.takes_arrays(OPENVINO)
@@ -126,9 +126,9 @@ def test_a_runtime_elsewhere_begins_with_the_exported_model(
 def test_pytorchs_own_packages_begin_with_the_model(
     elsewhere: str, called: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(changes, "_installed", lambda python: frozenset({"torchao", "torch"}))
+    monkeypatch.setattr(changes, "_ask_installed", lambda python: frozenset({"torchao", "torch"}))
     folders = _folders(tmp_path, f"torchao={elsewhere}")
-    folders.written(INT8)
+    folders.ensure(INT8)
     assert called == [("build", f"{elsewhere}/bin/python", "")]
     assert not folders.takes_arrays(INT8)
 
@@ -144,11 +144,11 @@ def test_an_export_that_fails_is_a_change_that_cannot_be_made(
 
     monkeypatch.setattr(fresh_call, "call", call)
     with pytest.raises(TrialFailed, match="branch depends"):
-        _folders(tmp_path, f"openvino={elsewhere}").written(OPENVINO)
+        _folders(tmp_path, f"openvino={elsewhere}").ensure(OPENVINO)
     assert [each.rpartition(":")[2] for each in calls] == ["export"]
 
 
 def test_an_interpreter_says_what_is_installed_there() -> None:
     """A real process: this interpreter, by its name."""
-    there = changes._installed.__wrapped__(sys.executable)
-    assert there == frozenset(changes.installed())
+    there = changes._ask_installed.__wrapped__(sys.executable)
+    assert there == frozenset(changes.list_installed())

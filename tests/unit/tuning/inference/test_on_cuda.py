@@ -69,7 +69,9 @@ def device(monkeypatch: pytest.MonkeyPatch) -> Device:
 
 
 def test_a_call_is_timed_until_the_device_has_finished(device: Device) -> None:
-    answer = arm_process.timed(lambda x: device.queue(), [1], 5, device=arm_process.device_named("cuda:0"))
+    answer = arm_process.time_calls(
+        lambda x: device.queue(), [1], 5, device=arm_process.device_named("cuda:0")
+    )
     assert len(answer["seconds"]) == 5
     assert min(answer["seconds"]) >= 0.9 * KERNEL
     # The two calls before are not waited for within the first one that counts.
@@ -90,7 +92,7 @@ def test_memory_is_that_of_the_allocator_and_what_else_was_taken_from_the_driver
 def test_the_cpu_has_nothing_to_wait_for() -> None:
     host = arm_process.device_named("cpu")
     given = [object()]
-    assert host.moved(given) is given
+    assert host.move(given) is given
     assert host.peak() > 1 << 20
 
 
@@ -275,7 +277,7 @@ def test_a_graph_is_captured_after_warm_up_and_gives_outputs_of_their_own(
     graphs = Graphs(monkeypatch)
     told: list[str] = []
     monkeypatch.setattr(torch, "set_float32_matmul_precision", told.append)
-    model = arm_process.loaded(folder)
+    model = arm_process.load_model(folder)
     assert told == ["high"]
     layer = torch.nn.Linear(4, 2)
     layer.load_state_dict(torch.load(folder.parent / "weights.pt"))

@@ -104,7 +104,7 @@ def test_weights_outside_the_file_come_along(tmp_path: Path) -> None:
         onnx.load(str(file)), str(file), save_as_external_data=True, location="weights", size_threshold=0
     )
     evaluator = ModelEvaluator(ModelRequest(target=str(file)), tmp_path)
-    folder = evaluator.folders.written(Recipe())
+    folder = evaluator.folders.ensure(Recipe())
     assert {each.name for each in folder.iterdir()} == {"model.onnx", "weights", "tuned.py", "recipe.json"}
 
 

@@ -321,11 +321,11 @@ def test_a_block_of_calls_whose_last_output_is_another_is_a_failure() -> None:
 
     host, x = arm_process.device_named("cpu"), torch.ones(3)
     for _ in range(2):
-        assert len(arm_process.timed(late, [x], 400, device=host)["seconds"]) == 400
+        assert len(arm_process.time_calls(late, [x], 400, device=host)["seconds"]) == 400
     with pytest.raises(RuntimeError, match="400 more calls"):
-        arm_process.timed(late, [x], 400, device=host)
+        arm_process.time_calls(late, [x], 400, device=host)
     # What changes its own inputs is told by the gate; as the model as it is, it is nobody's fault.
-    assert arm_process.timed(lambda x: x.add_(1), [torch.ones(3)], 5, device=host)["seconds"]
+    assert arm_process.time_calls(lambda x: x.add_(1), [torch.ones(3)], 5, device=host)["seconds"]
 
 
 ABOUT = {"outputs": ["scores", "mixed"], "types": ["float32", "float32"]}

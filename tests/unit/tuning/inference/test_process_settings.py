@@ -40,7 +40,7 @@ def written(draft: Draft, folder: Path, *names: str) -> Path:
 
 def test_huge_pages_are_asked_for_before_a_tensor_is_made(draft: Draft, tmp_path: Path) -> None:
     os.environ.pop("THP_MEM_ALLOC_ENABLE", None)
-    arm_process.loaded(written(draft, tmp_path / "folder", "huge_pages"))
+    arm_process.load_model(written(draft, tmp_path / "folder", "huge_pages"))
     assert os.environ["THP_MEM_ALLOC_ENABLE"] == "1"
 
 
@@ -51,7 +51,7 @@ def test_the_allocator_is_set_when_the_model_is_loaded(
     folder = written(draft, tmp_path / "folder", "allocator")
     library = SimpleNamespace(mallopt=lambda name, value: calls.append((name, value)))
     monkeypatch.setattr(ctypes, "CDLL", lambda name: library)
-    arm_process.loaded(folder)
+    arm_process.load_model(folder)
     assert calls == [(-4, 0), (-1, -1)]  # M_MMAP_MAX, M_TRIM_THRESHOLD of malloc.h
 
 
@@ -59,7 +59,7 @@ def test_the_allocator_is_set_when_the_model_is_loaded(
 def test_denormal_numbers(names: tuple[str, ...], draft: Draft, tmp_path: Path) -> None:
     import torch
 
-    model = arm_process.loaded(written(draft, tmp_path / "folder", *names))
+    model = arm_process.load_model(written(draft, tmp_path / "folder", *names))
     tiny = torch.full((2, 4), 1e-39)
     assert bool((tiny * 0.5).any()) == (not names)
     assert model(tiny).shape == (2, 2)

@@ -150,7 +150,7 @@ def recorded_as(monkeypatch: pytest.MonkeyPatch, *answers: Any) -> None:
             raise answer
         return Recorded([answer], 1, 0.01)
 
-    monkeypatch.setattr(recordings, "recorded", recorded)
+    monkeypatch.setattr(recordings, "record", recorded)
 
 
 def made(model: ScriptedModel, recipe: Recipe = FINAL) -> ModelBounds:
@@ -248,7 +248,7 @@ def test_a_session_whose_calls_cannot_be_recorded_is_complete(
     before, after = (Visited(call, [call] * 9, 1 / call, 1000) for call in (0.02, 0.01))
     sides = Pair(before, after)
     monkeypatch.setattr(ModelSubject, "pair", lambda *_: sides)
-    monkeypatch.setattr(ModelSubject, "measured", lambda *_: None)
+    monkeypatch.setattr(ModelSubject, "measure", lambda *_: None)
     monkeypatch.setattr(ModelSubject, "is_decided", lambda *_: True)
     tuning = Session(ModelSubject(model), LiveRun("tune", ignore)).run()
     assert tuning.ended == "complete"

@@ -80,8 +80,8 @@ def test_every_runtime_is_recorded(
     evaluator = ModelEvaluator(ModelRequest(target=target, budget=600.0), home)
     recipe = Recipe((Change(change),))
     with evaluator.arm(recipe) as arm:
-        evaluator.timed(recipe, arm, 5)
-        evaluator.timed(Recipe(), arm, 5)
+        evaluator.time_calls(recipe, arm, 5)
+        evaluator.time_calls(Recipe(), arm, 5)
     both = recordings.model_bounds(evaluator, recipe, Setup(batch=evaluator.batch), (None, None))
     after = sound(both.after, recorder)
     assert after.roofline is not None

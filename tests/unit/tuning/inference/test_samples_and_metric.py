@@ -55,15 +55,15 @@ def data(tmp_path: Path) -> str:
 
 
 def test_samples_are_drawn_as_a_call_takes_them(data: str) -> None:
-    drawn = list(samples.drawn(f"{data}:alone"))
+    drawn = list(samples.draw(f"{data}:alone"))
     assert len(drawn) == samples.MOST
     assert (drawn[7].names, float(drawn[7].arrays[0][0, 0])) == ((), 7.0)
-    assert [len(each.arrays) for each in samples.drawn(f"{data}:pairs")] == [2, 2]
-    (named,) = samples.drawn(f"{data}:named")
+    assert [len(each.arrays) for each in samples.draw(f"{data}:pairs")] == [2, 2]
+    (named,) = samples.draw(f"{data}:named")
     assert named.names == ("x", "scale")
-    assert [array.ndim for array in named.ordered(["scale", "x"]).arrays] == [1, 2]
+    assert [array.ndim for array in named.reorder(["scale", "x"]).arrays] == [1, 2]
     with pytest.raises(TargetError, match="x, scale"):
-        named.ordered(["scale", "y"])
+        named.reorder(["scale", "y"])
 
 
 @pytest.mark.parametrize(
@@ -77,13 +77,13 @@ def test_samples_are_drawn_as_a_call_takes_them(data: str) -> None:
 )
 def test_what_is_no_sample_is_refused(data: str, name: str, why: str) -> None:
     with pytest.raises(TargetError) as refused:
-        list(samples.drawn(f"{data}:{name}"))
+        list(samples.draw(f"{data}:{name}"))
     assert why in refused.value.why
 
 
 def test_an_error_of_the_function_is_told_with_its_line(data: str) -> None:
     with pytest.raises(UserCodeError) as told:
-        list(samples.drawn(f"{data}:broken"))
+        list(samples.draw(f"{data}:broken"))
     assert "gone (data.py:" in told.value.why
 
 
@@ -152,7 +152,7 @@ def test_a_sample_that_holds_nan_is_refused(tmp_path: Path) -> None:
         "import numpy as np\ndef samples():\n    yield np.ones(3)\n    yield np.full(3, np.nan)\n"
     )
     with pytest.raises(TargetError, match="no inputs") as refused:
-        list(samples.drawn(f"{file}:samples"))
+        list(samples.draw(f"{file}:samples"))
     assert "sample 1" in refused.value.why
 
 

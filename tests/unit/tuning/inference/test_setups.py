@@ -14,7 +14,7 @@ from laptime.tuning.gates.invariants import word
 from laptime.tuning.inference import request as of_requests
 from laptime.tuning.inference.evaluator import OF_SETUPS, ModelEvaluator
 from laptime.tuning.inference.request import ModelRequest
-from laptime.tuning.inference.setups import ROUNDS, Cost, Limits, Seen, Setup, Visit, chosen, of_race, table
+from laptime.tuning.inference.setups import ROUNDS, Cost, Limits, Seen, Setup, Visit, choose, of_race, table
 from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Recipe
 
@@ -43,7 +43,7 @@ class Machine:
 
 def found(machine: Machine, limits: Limits, budget: float, cost: Cost) -> Setup | None:
     setups = list(machine.latency)
-    best, _ = chosen(
+    best, _ = choose(
         setups,
         machine.visit,
         limits=limits,
@@ -86,7 +86,7 @@ def test_what_is_far_behind_leaves_after_two_visits(slower: float, is_far: bool)
     def visit(setup: Setup) -> Visit:
         return Visit([1 / rates[setup]] * 10, rates[setup], 1)
 
-    _, seen = chosen(list(rates), visit, limits=Limits(), noise=NOISE, is_over=lambda: False)
+    _, seen = choose(list(rates), visit, limits=Limits(), noise=NOISE, is_over=lambda: False)
     assert (len(seen[other].rates) == 2) == is_far
     assert seen[other].left
     assert min(len(seen[each].rates) for each in (one, third)) >= 3
@@ -110,9 +110,9 @@ def test_where_nothing_keeps_the_limits_the_nearest_is_told() -> None:
 def test_what_does_not_run_is_left_out() -> None:
     one, other = Setup(1, 1, 1), Setup(2, 1, 1)
     visits = {one: None, other: Visit([0.1] * 10, 20.0, 1)}
-    best, seen = chosen([one, other], visits.get, limits=Limits(), noise=NOISE, is_over=lambda: False)
+    best, seen = choose([one, other], visits.get, limits=Limits(), noise=NOISE, is_over=lambda: False)
     assert (best, seen[one].left) == (other, "it does not run")
-    assert chosen([one], visits.get, limits=Limits(), noise=NOISE, is_over=lambda: False)[0] is None
+    assert choose([one], visits.get, limits=Limits(), noise=NOISE, is_over=lambda: False)[0] is None
 
 
 @pytest.mark.parametrize("options", [{"instances": [1, 2]}, {"batches": [1, 8]}, {}])

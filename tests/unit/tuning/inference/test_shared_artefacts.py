@@ -59,7 +59,7 @@ def folders(tmp_path: Path) -> Folders:
 
 def test_settings_alone_are_no_other_artefact(folders: Folders, builds: list[str]) -> None:
     plain, threaded = recipe("openvino"), recipe(THREAD, "openvino")
-    places = [folders.written(each) for each in (plain, threaded, recipe("openvino", "huge_pages"))]
+    places = [folders.ensure(each) for each in (plain, threaded, recipe("openvino", "huge_pages"))]
     assert builds == ["openvino"]
     assert len({(place / "model.bin").stat().st_ino for place in places}) == 1
     assert len(set(places)) == 3
@@ -71,21 +71,21 @@ def test_settings_alone_are_no_other_artefact(folders: Folders, builds: list[str
 
 
 def test_with_huge_pages_another_file_loads_the_model(folders: Folders, builds: list[str]) -> None:
-    plain, huge = folders.written(recipe("openvino")), folders.written(recipe("openvino", "huge_pages"))
+    plain, huge = folders.ensure(recipe("openvino")), folders.ensure(recipe("openvino", "huge_pages"))
     assert {path.name for path in huge.iterdir()} - {path.name for path in plain.iterdir()} == {"runtime.py"}
     assert (huge / "runtime.py").read_text() == (plain / "tuned.py").read_text()
     assert "madvise" in (huge / "tuned.py").read_text()
 
 
 def test_compiled_code_holds_its_threads(folders: Folders, builds: list[str]) -> None:
-    folders.written(recipe("compiled"))
-    folders.written(recipe("compiled", THREAD))
-    folders.written(recipe("compiled", THREAD, "allocator"))
+    folders.ensure(recipe("compiled"))
+    folders.ensure(recipe("compiled", THREAD))
+    folders.ensure(recipe("compiled", THREAD, "allocator"))
     assert builds == ["compiled", "compiled + threads=1"]
 
 
 def test_a_precision_that_the_runtime_chooses_is_a_setting(folders: Folders, builds: list[str]) -> None:
-    bf16, float32 = folders.written(recipe("openvino_bf16", THREAD)), folders.written(recipe("openvino"))
+    bf16, float32 = folders.ensure(recipe("openvino_bf16", THREAD)), folders.ensure(recipe("openvino"))
     assert builds == ["openvino"]
     assert (bf16 / "model.bin").stat().st_ino == (float32 / "model.bin").stat().st_ino
     hints = [
@@ -101,9 +101,9 @@ def test_a_refusal_holds_for_all_settings_and_not_for_the_model_as_it_is(
 ) -> None:
     for each in (recipe("onnxruntime"), recipe("onnxruntime", THREAD)):
         with pytest.raises(TrialFailed, match="too new"):
-            folders.written(each)
+            folders.ensure(each)
     assert builds == ["onnxruntime"]
-    assert "laptime" in (folders.written(Recipe()) / "tuned.py").read_text()
+    assert "laptime" in (folders.ensure(Recipe()) / "tuned.py").read_text()
 
 
 @pytest.mark.parametrize(
@@ -118,17 +118,17 @@ def test_a_builder_that_ends_is_a_change_that_cannot_be_made(
 
     monkeypatch.setattr(fresh_call, "call", build)
     with pytest.raises(TrialFailed, match=failure.what) as failed:
-        folders.written(recipe("openvino_int8", THREAD))
+        folders.ensure(recipe("openvino_int8", THREAD))
     assert failed.value.kind == "refused"
-    assert (folders.written(Recipe()) / "tuned.py").is_file()
+    assert (folders.ensure(Recipe()) / "tuned.py").is_file()
 
 
 def test_settings_of_pytorch_share_the_exported_graph(folders: Folders, builds: list[str]) -> None:
-    folders.written(recipe("inference_mode"))
-    folders.written(recipe("allocator", THREAD))
-    folders.written(recipe("channels_last", "inference_mode"))
+    folders.ensure(recipe("inference_mode"))
+    folders.ensure(recipe("allocator", THREAD))
+    folders.ensure(recipe("channels_last", "inference_mode"))
     assert builds == ["as it is", "channels_last"]
-    assert folders.written(Recipe()) != folders.written(recipe("inference_mode"))
+    assert folders.ensure(Recipe()) != folders.ensure(recipe("inference_mode"))
 
 
 @pytest.mark.parametrize(

@@ -147,7 +147,7 @@ def test_the_folder_runs_an_engine_whose_outputs_stay(
     changes.form_of("tensorrt").write(draft, tmp_path)
     write_folder(tmp_path, changes.form_of("tensorrt").on_cuda, draft.settings, target="", recipe=[])
     assert json.loads((tmp_path / "recipe.json").read_text())["settings"]["takes"] == ["x"]
-    model = arm_process.loaded(tmp_path)
+    model = arm_process.load_model(tmp_path)
     one, two = torch.randn(2, 3), torch.randn(4, 3)
     first, second = model(one), model(two.T.contiguous().T)  # laid out by columns
     assert torch.equal(first, 2 * one)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from laptime.tuning.patch.diff import hunks, lines, relabel, unified
+from laptime.tuning.patch.diff import diff_file, hunks, lines, relabel
 
 
 def diffed(old: str, *steps: tuple[str, str]) -> tuple[str, list[tuple[str, ...]]]:
@@ -13,7 +13,7 @@ def diffed(old: str, *steps: tuple[str, str]) -> tuple[str, list[tuple[str, ...]
         labels = relabel(now, new, labels, name)
         now = new
     parts = hunks(old, now, labels)
-    return unified(old, now, "a.py", parts), [part.names for part in parts]
+    return diff_file(old, now, "a.py", parts), [part.names for part in parts]
 
 
 def test_two_changes_two_lines_apart_are_two_hunks() -> None:
@@ -53,4 +53,4 @@ def test_nothing_changed_is_no_diff() -> None:
 
 def test_strange_names_are_quoted_as_git_does() -> None:
     parts = hunks("a\n", "b\n", [("x",)])
-    assert '--- "a/q\\"\\011.py"\n' in unified("a\n", "b\n", 'q"\t.py', parts)
+    assert '--- "a/q\\"\\011.py"\n' in diff_file("a\n", "b\n", 'q"\t.py', parts)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from laptime.tuning.optimization import CannotEdit
-from laptime.tuning.patch.mends import needed
+from laptime.tuning.patch.mends import find_mend
 from laptime.tuning.patch.sources import Sources, hunks_of
 
 NUMPY = "TypeError: Got unsupported ScalarType BFloat16"
@@ -38,7 +38,7 @@ def mended(tmp_path: Path, source: str, error: str, **values: Broken) -> str:
     except RuntimeError as raised:
         frames = traceback.format_tb(raised.__traceback__)
         text = "".join(frame for frame in frames if __file__ not in frame)  # as torch's are no Python
-    wanted = needed(error, text)
+    wanted = find_mend(error, text)
     assert wanted is not None
     sources = Sources((), str(path))
     sources.mend(wanted, "bf16_autocast")
@@ -69,14 +69,14 @@ def test_a_call_inside_a_function_is_mended_where_it_stands(tmp_path: Path) -> N
 
 def test_other_errors_and_lines_of_libraries_are_left_alone(tmp_path: Path) -> None:
     own = '  File "/home/me/train.py", line 1, in <module>\n    x.numpy()\n'
-    assert needed("ValueError: no", own) is None
-    assert needed(NUMPY, '  File "/venv/site-packages/lib.py", line 1, in f\n    x.numpy()\n') is None
+    assert find_mend("ValueError: no", own) is None
+    assert find_mend(NUMPY, '  File "/venv/site-packages/lib.py", line 1, in f\n    x.numpy()\n') is None
 
 
 def test_what_is_not_known_stays(tmp_path: Path) -> None:
     path = tmp_path / "train.py"
     path.write_text("pair = y.numpy(), x.numpy()\n")
-    wanted = needed(NUMPY, f'  File "{path}", line 1, in <module>\n    pair = y.numpy(), x.numpy()\n')
+    wanted = find_mend(NUMPY, f'  File "{path}", line 1, in <module>\n    pair = y.numpy(), x.numpy()\n')
     sources = Sources((), str(path))
     assert wanted is not None
     with pytest.raises(CannotEdit, match="not known"):
@@ -87,7 +87,7 @@ def test_what_is_not_known_stays(tmp_path: Path) -> None:
 def test_a_mended_line_is_not_mended_twice(tmp_path: Path) -> None:
     path = tmp_path / "train.py"
     path.write_text("out = x.float().numpy()\n")
-    wanted = needed(NUMPY, f'  File "{path}", line 1, in <module>\n    out = x.float().numpy()\n')
+    wanted = find_mend(NUMPY, f'  File "{path}", line 1, in <module>\n    out = x.float().numpy()\n')
     assert wanted is not None
     with pytest.raises(CannotEdit, match="already"):
         Sources((), str(path)).mend(wanted, "bf16_autocast")

@@ -52,7 +52,7 @@ def test_every_change_is_made_applies_and_leaves_python(
     sources = shape(name)
     for each in CHANGES:
         assert sources.apply(each, f"{each}, 1.10x [1.05, 1.15]"), each
-    assert sources.patched(tmp_path / "applied")
+    assert sources.patch_copies(tmp_path / "applied")
     for path, file in sources.files.items():
         compile(file.text.encode(), str(path), "exec")
         kept = iter(file.text.split("\n"))
@@ -97,7 +97,7 @@ def test_loss_scaling_is_put_into_the_loop(
         == len(re.findall(r"(?i)opt\w*\.step\(\)", original))
     )
     assert text.count("scaler.unscale_(") == text.count("scaler.step(")
-    assert sources.patched(tmp_path / "applied")
+    assert sources.patch_copies(tmp_path / "applied")
 
 
 def test_a_region_of_each_backward_pass_of_a_gan(shape: Callable[[str], Sources]) -> None:
@@ -156,7 +156,7 @@ def test_the_patched_script_trains_the_same(
     for each in CHANGES:
         if each.name in exact:
             sources.apply(each, str(each))
-    for path, copy in sources.patched(tmp_path / "into").items():
+    for path, copy in sources.patch_copies(tmp_path / "into").items():
         Path(path).write_bytes(Path(copy).read_bytes())
     assert run(sources.main) == before
     rest = [each for each in CHANGES if each.name not in EXACT and name != "iterable.py"]

@@ -124,7 +124,7 @@ for epoch in range(3):
         opt.step()
 """
     )
-    assert sources.patched(tmp_path / "applied")
+    assert sources.patch_copies(tmp_path / "applied")
 
 
 def test_a_change_has_a_hunk_of_its_own_where_lines_lie_between(
@@ -138,7 +138,7 @@ def test_a_change_has_a_hunk_of_its_own_where_lines_lie_between(
         ("train.py", ("fused_optimizer",)),
         ("train.py", ("bf16_autocast",)),
     ]
-    assert sources.patched(tmp_path / "applied")
+    assert sources.patch_copies(tmp_path / "applied")
 
 
 def test_what_is_so_already_is_no_change(script: Callable[..., Sources]) -> None:
@@ -194,7 +194,7 @@ def test_paths_are_relative_to_the_git_repository(tmp_path: Path) -> None:
     sources = Sources((), str(path))
     sources.apply(Change("cudnn_benchmark"), "cudnn_benchmark")
     assert "--- a/deep/my train.py\t\n+++ b/deep/my train.py\t\n" in sources.diff()
-    assert sources.patched(tmp_path / "applied")
+    assert sources.patch_copies(tmp_path / "applied")
 
 
 @pytest.mark.parametrize("link", ["linked/train.py", "bin/start.py"])
@@ -212,7 +212,7 @@ def test_a_script_behind_a_link_is_edited_where_it_lies(tmp_path: Path, link: st
         sources.apply(Change("num_workers", {"value": 2}))
         assert "+++ b/real/train.py\n" in sources.diff()
         assert sources.diff().count("\n@@") == 1
-        assert sources.patched(tmp_path / "applied")
+        assert sources.patch_copies(tmp_path / "applied")
 
 
 def test_a_module_without_a_known_file_has_no_start(tmp_path: Path) -> None:

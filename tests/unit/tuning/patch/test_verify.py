@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from laptime.tuning.patch.diff import DoesNotApply, hunks, lines, patched, unified
+from laptime.tuning.patch.diff import DoesNotApply, diff_file, hunks, lines, patch_copies
 
 PAIRS = [
     ("a\nb\nc\n", "a\nB\nc\n"),
@@ -25,7 +25,7 @@ PAIRS = [
 
 def diff_of(old: str, new: str, name: str = "dir/a b.py") -> str:
     """The diff of one file."""
-    return unified(old, new, name, hunks(old, new, [("x",)] * len(lines(new))))
+    return diff_file(old, new, name, hunks(old, new, [("x",)] * len(lines(new))))
 
 
 @pytest.mark.parametrize(("old", "new"), PAIRS)
@@ -34,7 +34,7 @@ def test_what_was_diffed_applies_and_gives_the_new_text(tmp_path: Path, old: str
     (root / "dir").mkdir(parents=True)
     (root / "dir" / "a b.py").write_bytes(old.encode())
     text = diff_of(old, new)
-    written = patched(text, {root / "dir" / "a b.py": new}, root, tmp_path / "into")
+    written = patch_copies(text, {root / "dir" / "a b.py": new}, root, tmp_path / "into")
     assert written == {str(root / "dir" / "a b.py"): str(tmp_path / "into" / "dir" / "a b.py")}
     assert (tmp_path / "into" / "dir" / "a b.py").read_bytes() == new.encode()
     assert (root / "dir" / "a b.py").read_bytes() == old.encode()
@@ -60,21 +60,21 @@ def test_git_and_patch_agree(tmp_path: Path, old: str, new: str) -> None:
 def test_a_diff_of_another_text_does_not_apply(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("other\n")
     with pytest.raises(DoesNotApply, match=r"a\.py"):
-        patched(diff_of("a\n", "b\n", "a.py"), {tmp_path / "a.py": "b\n"}, tmp_path, tmp_path / "into")
+        patch_copies(diff_of("a\n", "b\n", "a.py"), {tmp_path / "a.py": "b\n"}, tmp_path, tmp_path / "into")
 
 
 def test_a_diff_that_makes_something_else_does_not_apply(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("a\n")
     with pytest.raises(DoesNotApply, match="something else"):
-        patched(diff_of("a\n", "b\n", "a.py"), {tmp_path / "a.py": "c\n"}, tmp_path, tmp_path / "into")
+        patch_copies(diff_of("a\n", "b\n", "a.py"), {tmp_path / "a.py": "c\n"}, tmp_path, tmp_path / "into")
 
 
 def test_nothing_does_not_apply(tmp_path: Path) -> None:
     with pytest.raises(DoesNotApply, match="nothing"):
-        patched("", {}, tmp_path, tmp_path / "into")
+        patch_copies("", {}, tmp_path, tmp_path / "into")
     missing = {tmp_path / "missing.py": "b\n"}
     with pytest.raises(DoesNotApply, match="nothing"):
-        patched(diff_of("a\n", "b\n", "missing.py"), missing, tmp_path, tmp_path / "into")
+        patch_copies(diff_of("a\n", "b\n", "missing.py"), missing, tmp_path, tmp_path / "into")
 
 
 def test_a_path_outside_is_not_touched(tmp_path: Path) -> None:
@@ -82,7 +82,7 @@ def test_a_path_outside_is_not_touched(tmp_path: Path) -> None:
     inner = tmp_path / "inner"
     inner.mkdir()
     with pytest.raises(DoesNotApply):
-        patched(diff_of("a\n", "b\n", "../a.py"), {tmp_path / "a.py": "b\n"}, inner, tmp_path / "into")
+        patch_copies(diff_of("a\n", "b\n", "../a.py"), {tmp_path / "a.py": "b\n"}, inner, tmp_path / "into")
     assert (tmp_path / "a.py").read_text() == "a\n"
 
 
@@ -100,6 +100,8 @@ def test_without_git_patch_is_asked_and_without_both_the_text_is_taken(
 
     monkeypatch.setattr(shutil, "which", lambda name: f"/usr/bin/{name}" if name in there else None)
     monkeypatch.setattr(subprocess, "run", run)
-    copies = patched(diff_of("a\n", "b\n", "a.py"), {tmp_path / "a.py": "b\n"}, tmp_path, tmp_path / "into")
+    copies = patch_copies(
+        diff_of("a\n", "b\n", "a.py"), {tmp_path / "a.py": "b\n"}, tmp_path, tmp_path / "into"
+    )
     assert [Path(copy).read_text() for copy in copies.values()] == ["b\n"]
     assert asked == list(there[:1])

@@ -124,7 +124,7 @@ def test_forms_of_a_recipe(tmp_path: Path) -> None:
     assert changes_of(wanted) is wanted
     assert changes_of([{"name": "num_workers", "options": {"value": 2}}]) == wanted
     file = tmp_path / "train.laptime.json"
-    file.write_bytes(recipe_file.encoded(recipe_file.RecipeFile(recipe=recipe_file.applied(wanted))))
+    file.write_bytes(recipe_file.encode(recipe_file.RecipeFile(recipe=recipe_file.list_applied(wanted))))
     assert changes_of(file) == changes_of(str(file)) == wanted
 
 

@@ -79,9 +79,9 @@ def test_a_gate_takes_what_the_last_one_took() -> None:
 
 def test_a_search_leaves_alone_what_the_fewest_pairs_need_however_short_the_budget() -> None:
     found = FinalCost(gate=5.0, pair=20.0, check=10.0, record=20.0)
-    assert found.kept_back(600.0) == pytest.approx(CAUTION * found.usual)
-    assert found.kept_back(200.0) == pytest.approx(MOST_RESERVED * 200.0)
-    assert found.kept_back(60.0) == pytest.approx(CAUTION * found.least)
+    assert found.keep_back(600.0) == pytest.approx(CAUTION * found.usual)
+    assert found.keep_back(200.0) == pytest.approx(MOST_RESERVED * 200.0)
+    assert found.keep_back(60.0) == pytest.approx(CAUTION * found.least)
     assert found.bare < found.least < found.usual
 
 

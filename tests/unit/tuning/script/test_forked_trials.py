@@ -124,14 +124,14 @@ def test_after_a_first_trial_those_of_a_race_are_forked(tmp_path: Path) -> None:
     runner = TrialRunner(program, tmp_path / "session", steps=3)
     runner.folder.mkdir()
     try:
-        fresh = runner.timed(Recipe(), 0)
+        fresh = runner.time_trial(Recipe(), 0)
         assert runner._prepared is None
         runner.prepare()
         assert runner._prepared is not None
         expected = runner.accounting.forked_step
         assert expected is not None
         assert 0 < expected < (runner.accounting.first_step or 0)
-        forked = runner.timed(Recipe(), 0, fresh=False)
+        forked = runner.time_trial(Recipe(), 0, fresh=False)
         assert runner._forks
         assert forked.losses == fresh.losses  # same seed, same script
         assert forked.result.variables == fresh.result.variables == []

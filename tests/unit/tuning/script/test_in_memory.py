@@ -245,7 +245,7 @@ def test_a_step_without_end_of_its_kind_is_ended(one: Training, tmp_path: Path) 
     problem = laptime.Problem(model=one.model, step=lambda batch: None, loader=one.loader)
     runner = InMemoryTrialRunner(problem, tmp_path, timeout=0.3)
     with pytest.raises(TrialFailed) as failed:
-        runner.timed(Recipe(), 0)
+        runner.time_trial(Recipe(), 0)
     assert failed.value.kind == "hung"
 
 
@@ -255,7 +255,7 @@ def test_a_race_ends_when_the_time_for_races_is_up(one: Training, tmp_path: Path
     runner = InMemoryTrialRunner(problem, tmp_path, timeout=60.0)
     runner.race_until = runner.elapsed() + 0.3
     with pytest.raises(TrialFailed, match="races was") as failed:
-        runner.timed(Recipe(), 0)
+        runner.time_trial(Recipe(), 0)
     assert failed.value.kind == "budget"
     assert runner.limit(replace(runner.plan(Recipe()), mode="gate")) == 60.0
 
@@ -326,7 +326,7 @@ def test_a_generator_is_used_up_once(tmp_path: Path, one: Training) -> None:
     """Something that can be gone through once only cannot be tuned; it is told, not waited for."""
     problem = laptime.Problem(model=one.model, step=one.step, loader=iter([]))
     with pytest.raises(TrialFailed) as failed:
-        runner_of(problem, tmp_path).timed(Recipe(), 0)
+        runner_of(problem, tmp_path).time_trial(Recipe(), 0)
     assert failed.value.kind == "no_steps"
 
 

@@ -18,7 +18,7 @@ from laptime.store.live_run import LiveRun
 from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Change, Recipe
 from laptime.tuning.script import subject
-from laptime.tuning.script.final_set import PatchWriter, contradicted
+from laptime.tuning.script.final_set import PatchWriter, find_missing
 from laptime.tuning.script.request import TuneRequest
 from laptime.tuning.script.trial_process import LONGEST_ERROR, crash
 from laptime.tuning.script.trial_runner import TimedTrial, TrialPair
@@ -55,9 +55,9 @@ def session(tmp_path: Path) -> tuple[subject.ScriptSubject, Record, Any]:
 
 
 def test_what_is_left_of_a_set_is_another_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(PatchWriter, "edited", lambda _: (None, ["huge_pages"], {"bf16_autocast": WHY}))
+    monkeypatch.setattr(PatchWriter, "edit", lambda _: (None, ["huge_pages"], {"bf16_autocast": WHY}))
     tuned_script, record, _ = session(tmp_path)
-    found = tuned_script.chosen(record, searched(BOTH))
+    found = tuned_script.choose(record, searched(BOTH))
     assert found.recipe.names == ("huge_pages",)
     assert [(rung.name, rung.kept) for rung in found.ladder] == [
         ("bf16_autocast", False),
@@ -70,9 +70,9 @@ def test_what_is_left_of_a_set_is_another_set(tmp_path: Path, monkeypatch: pytes
 def test_a_set_of_which_nothing_can_be_edited_stays_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(PatchWriter, "edited", lambda _: (None, [], dict.fromkeys(BOTH.names, WHY)))
+    monkeypatch.setattr(PatchWriter, "edit", lambda _: (None, [], dict.fromkeys(BOTH.names, WHY)))
     tuned_script, record, _ = session(tmp_path)
-    assert tuned_script.chosen(record, searched(BOTH)).recipe == BOTH
+    assert tuned_script.choose(record, searched(BOTH)).recipe == BOTH
 
 
 @pytest.mark.parametrize(
@@ -106,9 +106,9 @@ def test_what_was_not_shown_to_be_faster_by_itself_is_not_handed_back(
 def test_a_patch_that_does_not_do_what_was_raced_is_told() -> None:
     pair = TrialPair(side("conv", "loader"), side("conv", "loader"))
     raced = side("autocast", "conv", "loader")
-    assert contradicted(pair, raced) == ["the script uses no mixed precision"]
-    assert contradicted(TrialPair(pair.baseline, raced), raced) == []
-    assert contradicted(TrialPair(side(), side()), raced) == []  # nobody looked
+    assert find_missing(pair, raced) == ["the script uses no mixed precision"]
+    assert find_missing(TrialPair(pair.baseline, raced), raced) == []
+    assert find_missing(TrialPair(side(), side()), raced) == []  # nobody looked
 
 
 def test_a_contradiction_is_an_outcome_of_its_own() -> None:

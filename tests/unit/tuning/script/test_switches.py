@@ -169,7 +169,7 @@ def test_the_file_that_the_script_is_given_is_the_one_that_counts(in_files: dict
     assert not switches.set_in(sources, Change("x", {"arguments": ["--amp"]}))
     assert '"use_amp": true, "num_workers": 2}\r' in sources.file(Path("other.json")).text
     assert "other.json" in sources.diff()
-    assert len(sources.patched(Path("patched"))) == 1
+    assert len(sources.patch_copies(Path("patched"))) == 1
     gone = ["other.json:trainer.lr=1"]
     with pytest.raises(CannotEdit, match=r"trainer\.lr"):
         switches.set_in(sources, Change("x", {"arguments": gone}))

@@ -47,7 +47,7 @@ def test_blocks_come_as_they_end_and_the_account_at_the_end(tmp_path: Path) -> N
     script.write_text(LOOP)
     with trials.start([str(script)], python=sys.executable, plan=plan(tmp_path), timeout=60) as running:
         blocks = list(running.blocks())
-        ended = running.finished()
+        ended = running.finish()
     assert [len(block.seconds) for block in blocks] == [2, 2, 2]
     assert all(block.samples == [4, 4] for block in blocks)
     assert ended.ended == "stopped"
@@ -62,7 +62,7 @@ def test_a_script_that_fails_says_why(tmp_path: Path) -> None:
     script.write_text(LOOP.replace("optimizer.zero_grad()", "raise ValueError('no luck')"))
     with trials.start([str(script)], python=sys.executable, plan=plan(tmp_path), timeout=60) as running:
         assert list(running.blocks()) == []
-        ended = running.finished()
+        ended = running.finish()
     assert (ended.ended, ended.error) == ("raised", "ValueError: no luck")
     assert "no luck" in tail(running.folder / "output")
 
@@ -72,7 +72,7 @@ def test_a_process_that_dies_without_a_word_is_told_of(tmp_path: Path) -> None:
     script.write_text("import os, signal; os.kill(os.getpid(), signal.SIGKILL)")
     with trials.start([str(script)], python=sys.executable, plan=plan(tmp_path), timeout=60) as running:
         running.wait()
-        ended = running.finished()
+        ended = running.finish()
     assert ended.ended == "died"
     assert "SIGKILL" in ended.error
 
@@ -104,7 +104,7 @@ def test_a_patched_file_runs_under_its_own_name(tmp_path: Path) -> None:
     asked = plan(tmp_path, sources={str(script): str(other)})
     with trials.start([str(script)], python=sys.executable, plan=asked, timeout=60) as running:
         running.wait()
-        assert running.finished().error == f"patched {script}"
+        assert running.finish().error == f"patched {script}"
 
 
 def test_temporary_files_of_trials_go_with_the_session(

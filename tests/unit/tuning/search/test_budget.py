@@ -58,7 +58,7 @@ def test_a_session_uses_its_budget_or_names_the_reason(seed: int) -> None:
         world,
         SearchSettings(
             budget=budget,
-            reserve=lambda step: cost(step).kept_back(budget) / budget,
+            reserve=lambda step: cost(step).keep_back(budget) / budget,
             late_reserve=lambda step: CAUTION * cost(step).least / budget,
             bare_reserve=lambda step: cost(step).bare / budget,
         ),

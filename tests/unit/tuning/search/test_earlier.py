@@ -10,7 +10,7 @@ from fixtures.scripted_evaluator import Knob, Noise, ScriptedEvaluator
 from laptime.records.tuning import Gate, Rung
 from laptime.tuning.optimization import Change
 from laptime.tuning.search.evaluator import Candidate
-from laptime.tuning.search.ladder import SearchResult, planned, search
+from laptime.tuning.search.ladder import SearchResult, plan_races, search
 from laptime.tuning.search.settings import EarlierEffect, SearchSettings, effects
 
 QUIET = Noise(block=0.005, drift=0.002, spike=0.0, flip=0.0, process=0.001)
@@ -135,13 +135,13 @@ def test_what_won_on_top_of_others_follows_them() -> None:
 
 def test_the_share_of_the_bound_follows_from_what_was_saved() -> None:
     candidate = Candidate(change=Change("good"), bound=0.04, prior=0.1)
-    placed = EarlierEffect(-1, 0.2, "first").applied(candidate, 0.1)
+    placed = EarlierEffect(-1, 0.2, "first").apply(candidate, 0.1)
     assert (placed.prior, placed.order, placed.bound) == (pytest.approx(0.5), -1, 0.04)
-    assert EarlierEffect(0, 0.2).applied(candidate, 0.1) is candidate
+    assert EarlierEffect(0, 0.2).apply(candidate, 0.1) is candidate
 
 
 def test_a_plan_has_the_same_order() -> None:
     there = world(*KNOBS)
     profile = there.diagnose(search(world(), LONG).recipe)
-    plan = [one.change.name for one, _ in planned(there, profile, known(WON))]
+    plan = [one.change.name for one, _ in plan_races(there, profile, known(WON))]
     assert plan == ["good", "identity", "promising"]  # a winner is raced before the control

@@ -14,7 +14,7 @@ from laptime.tuning.loop_profile import SHARES, LoopProfile
 from laptime.tuning.optimization import Change, Recipe
 from laptime.tuning.search import ladder, ranking
 from laptime.tuning.search.evaluator import CandidateSet, Round, TrialFailed
-from laptime.tuning.search.ladder import SearchInterrupted, SearchResult, planned, search
+from laptime.tuning.search.ladder import SearchInterrupted, SearchResult, plan_races, search
 from laptime.tuning.search.settings import SearchSettings
 
 QUIET = Noise(block=0.005, drift=0.002, spike=0.0, flip=0.0, process=0.001)
@@ -414,7 +414,7 @@ def test_a_plan_runs_nothing_and_goes_in_the_order_of_trying() -> None:
     )
     loop_profile = there.diagnose(Recipe())
     before = there.elapsed()
-    plans = planned(there, loop_profile)
+    plans = plan_races(there, loop_profile)
     assert [candidate.change.name for candidate, _ in plans] == ["identity", "good"]
     assert plans[1][1] > 30.0
     assert there.elapsed() == before
@@ -423,10 +423,10 @@ def test_a_plan_runs_nothing_and_goes_in_the_order_of_trying() -> None:
 def test_the_order_is_promise_over_cost_and_repeatable() -> None:
     there = landscape()
     usable = there.candidates(there.diagnose(Recipe()), Recipe()).usable
-    names = [each.change.name for each in ranking.ranked(usable)]
+    names = [each.change.name for each in ranking.rank(usable)]
     assert names[0] == "identity"
     assert names.index("num_workers") < names.index("pin_memory")
-    assert names == [each.change.name for each in ranking.ranked(reversed(usable))]
+    assert names == [each.change.name for each in ranking.rank(reversed(usable))]
 
 
 def test_a_loud_start_is_put_right_by_the_control() -> None:

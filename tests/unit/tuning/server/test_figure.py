@@ -12,7 +12,7 @@ from laptime.records.case import Case
 from laptime.records.requests import Requests
 from laptime.tuning.gates.invariants import word
 from laptime.tuning.search.evaluator import TrialFailed
-from laptime.tuning.server.outputs import figure, limits, pooled, rate
+from laptime.tuning.server.outputs import figure, limits, pool, rate
 
 P90 = math.log(10) / 25
 """Of an M/M/1 queue with 50/s of service and 25/s of arrivals: latencies are exponential with 25/s."""
@@ -53,7 +53,7 @@ def test_a_queue_that_grows_has_a_figure_and_breaks_every_promise() -> None:
 
 def test_a_promise_is_judged_on_all_requests_together() -> None:
     cases = blocks(4, 1)
-    assert len(pooled(cases).find("latency", "paced").samples) == sum(
+    assert len(pool(cases).find("latency", "paced").samples) == sum(
         len(case.find("latency", "paced").samples) for case in cases
     )
     assert said(4 * P90, cases) == "kept"

@@ -45,7 +45,7 @@ def test_it_is_up_inside_the_block_and_gone_after_it(tmp_path: Path) -> None:
     with live:
         assert answers(live.probe)
         assert 0 < live.seconds < 20
-        assert live.died() == ""
+        assert live.say_death() == ""
     assert not answers(live.probe)
 
 

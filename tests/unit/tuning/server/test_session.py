@@ -43,10 +43,10 @@ class Server(ScriptedServer):
             raise KeyboardInterrupt
         return super().race(incumbent, candidate, fresh=fresh)
 
-    def measured(self, recipe: Recipe, numbers: list[int]) -> list[float]:
+    def measure(self, recipe: Recipe, numbers: list[int]) -> list[float]:
         if self.dies_again and len(recipe) and len(numbers) == subject.BLOCKS:
             raise TrialFailed("crashed", "the server ended with status 137")
-        return super().measured(recipe, numbers)
+        return super().measure(recipe, numbers)
 
 
 @pytest.fixture(autouse=True)
@@ -147,7 +147,7 @@ def test_a_budget_that_is_too_short_names_one_that_would_do(budget: float, what:
     assert lacked.needs > lacked.left
     enough = tune_server(asked(budget=lacked.budget))
     assert enough.tuning is not None
-    assert tuned.tried(enough.tuning), "with the budget that was named, something is tried"
+    assert tuned.list_tried(enough.tuning), "with the budget that was named, something is tried"
     assert what == "race" or enough.tuning.speedup is not None
 
 
@@ -155,14 +155,14 @@ def test_pairs_that_take_longer_than_expected_say_what_they_would_need(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """It named a budget below the one that had not sufficed."""
-    usual = Server.measured
+    usual = Server.measure
 
     def slow(self: Server, recipe: Recipe, numbers: list[int]) -> list[float]:
         if len(numbers) == subject.BLOCKS:
             self.world.clock += 400.0  # the machine is shared from here on
         return usual(self, recipe, numbers)
 
-    monkeypatch.setattr(Server, "measured", slow)
+    monkeypatch.setattr(Server, "measure", slow)
     run = tune_server(asked(budget=1200.0))
     assert run.tuning is not None
     assert run.tuning.speedup is None
@@ -176,8 +176,8 @@ def test_what_is_kept_back_is_what_the_end_takes() -> None:
     server = Server(asked(), Path())
     cost = subject.ServerSubject(server).cost(Recipe(), 0.1)
     assert cost.pair == pytest.approx(2 * (server.world.ready + subject.BLOCKS * server.block))
-    assert cost.kept_back(3600.0) < 0.05 * 3600.0
-    assert cost.kept_back(60.0) >= 2 * cost.pair
+    assert cost.keep_back(3600.0) < 0.05 * 3600.0
+    assert cost.keep_back(60.0) >= 2 * cost.pair
 
 
 def test_a_server_that_dies_when_it_is_measured_again(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from laptime.kit.errors import UsageError
-from laptime.tuning.server.request import parsed
+from laptime.tuning.server.request import parse
 
 VLLM = "vllm serve M --port {port} --max-num-seqs {16,64,256} --max-num-batched-tokens={2048,8192}"
 
 
 def test_the_first_choice_is_the_server_as_it_is() -> None:
-    template = parsed(VLLM)
+    template = parse(VLLM)
     _, words = template.command({}, "9001")
     flags = ["--max-num-seqs", "16", "--max-num-batched-tokens=2048"]
     assert words == ["vllm", "serve", "M", "--port", "9001", *flags]
@@ -21,12 +21,12 @@ def test_the_first_choice_is_the_server_as_it_is() -> None:
 
 
 def test_a_choice_is_made_by_name() -> None:
-    _, words = parsed(VLLM).command({"max-num-seqs": 256}, "1")
+    _, words = parse(VLLM).command({"max-num-seqs": 256}, "1")
     assert words[5:] == ["--max-num-seqs", "256", "--max-num-batched-tokens=2048"]
 
 
 def test_the_line_can_be_typed_and_leaves_the_port_open() -> None:
-    template = parsed("""serve --name 'two words' --port={port} --x {1,2}""")
+    template = parse("""serve --name 'two words' --port={port} --x {1,2}""")
     assert template.line({"x": 2}) == "serve --name 'two words' --port={port} --x 2"
 
 
@@ -39,7 +39,7 @@ def test_the_line_can_be_typed_and_leaves_the_port_open() -> None:
     ],
 )
 def test_a_flag_may_be_left_out_or_bring_its_value(typed: str, today: list[str], other: list[str]) -> None:
-    template = parsed(f"serve {typed} end")
+    template = parse(f"serve {typed} end")
     choice = template.choices[0]
     assert choice.name in ("eager", "level")
     assert template.command({}, "1")[1] == ["serve", *today, "end"]
@@ -47,7 +47,7 @@ def test_a_flag_may_be_left_out_or_bring_its_value(typed: str, today: list[str],
 
 
 def test_a_variable_of_the_environment_is_a_choice_too() -> None:
-    template = parsed("OMP_NUM_THREADS={2,1} MODE=fast serve --x {a,b}")
+    template = parse("OMP_NUM_THREADS={2,1} MODE=fast serve --x {a,b}")
     variables, words = template.command({"OMP_NUM_THREADS": 1}, "1")
     assert variables == {"OMP_NUM_THREADS": "1", "MODE": "fast"}
     assert words == ["serve", "--x", "a"]
@@ -55,19 +55,19 @@ def test_a_variable_of_the_environment_is_a_choice_too() -> None:
 
 
 def test_json_stays_as_it_is_and_can_be_chosen() -> None:
-    template = parsed("""serve --config '{"a": 1, "b": {"c": 2}}' --x '{{"a": 1, "b": 2},{"a": 2}}'""")
+    template = parse("""serve --config '{"a": 1, "b": {"c": 2}}' --x '{{"a": 1, "b": 2},{"a": 2}}'""")
     _, words = template.command({}, "1")
     assert words == ["serve", "--config", '{"a": 1, "b": {"c": 2}}', "--x", '{"a": 1, "b": 2}']
 
 
 def test_the_home_folder_is_the_only_thing_that_expands(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/home/me")
-    _, words = parsed("~/serve ~/model *.bin {1,2}").command({}, "1")
+    _, words = parse("~/serve ~/model *.bin {1,2}").command({}, "1")
     assert words == ["/home/me/serve", "/home/me/model", "*.bin", "1"]
 
 
 def test_several_choices_of_one_word_and_one_name() -> None:
-    template = parsed("serve --range={1,2}:{8,9} --range {3,4}")
+    template = parse("serve --range={1,2}:{8,9} --range {3,4}")
     assert [choice.name for choice in template.choices] == ["range", "word1", "range2"]
     assert template.command({"word1": 9, "range2": 4}, "1")[1] == ["serve", "--range=1:9", "--range", "4"]
 
@@ -95,7 +95,7 @@ def test_several_choices_of_one_word_and_one_name() -> None:
 )
 def test_what_is_refused_says_what_to_do(command: str, said: str) -> None:
     with pytest.raises(UsageError) as caught:
-        parsed(command)
+        parse(command)
     assert said in caught.value.what
     assert caught.value.why
     assert caught.value.next

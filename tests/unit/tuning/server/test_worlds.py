@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from fixtures.scripted_server import ScriptedServer, World
-from laptime.experiment.pairs import Pair, gain, measured_pairs, ratios
+from laptime.experiment.pairs import Pair, gain, measure_pairs, ratios
 from laptime.records.case import Case
 from laptime.records.check import Check
 from laptime.records.details import Details
@@ -45,7 +45,7 @@ def searched(
 
 def _pairs(evaluator: ScriptedServer, result: SearchResult) -> list[Pair]:
     made = ServerSubject(evaluator)
-    *_, pairs = measured_pairs(
+    *_, pairs = measure_pairs(
         lambda number, until: made.pair(result.recipe, number, until),
         most=made.MOST_PAIRS,
         elapsed=evaluator.elapsed,
@@ -201,7 +201,7 @@ def test_a_block_without_arrivals_says_nothing_of_the_server(monkeypatch: pytest
         raising=False,
     )
     monkeypatch.setattr(server, "visit", lambda recipe: nullcontext(visit))
-    assert all(map(isnan, ServerEvaluator.measured(server, Recipe(), [1, 2])))
+    assert all(map(isnan, ServerEvaluator.measure(server, Recipe(), [1, 2])))
     assert server.cases[Recipe()] == []
 
 
@@ -214,7 +214,7 @@ def test_what_the_generator_did_wrong_is_kept_for_the_report(monkeypatch: pytest
 
     server = ScriptedServer(World({"good": {1: 0.7}}))
     monkeypatch.setattr(server, "visit", lambda recipe: nullcontext(Lost()))
-    assert all(map(isnan, ServerEvaluator.measured(server, Recipe(), [1, 2])))
+    assert all(map(isnan, ServerEvaluator.measure(server, Recipe(), [1, 2])))
     assert server.cases[Recipe()] == []
     (check,) = ServerSubject(server).checks()
     assert check.sentence == "2 of 2 blocks say nothing of the server: the generator stood still 3 times"

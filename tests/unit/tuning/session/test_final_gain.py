@@ -12,7 +12,7 @@ from laptime.experiment import pairs as engine
 from laptime.experiment.pairs import Pair
 from laptime.records.tuning import Measured, Speedup
 from laptime.tuning.script.final_set import convergence_of, same_losses
-from laptime.tuning.script.fresh_pairs import pair_of, visited
+from laptime.tuning.script.fresh_pairs import make_visited, pair_of
 from laptime.tuning.script.trial_runner import TimedTrial, TrialPair
 from laptime.tuning.session import final_gain
 from laptime.tuning.trial.messages import Block, TrialResult
@@ -39,7 +39,7 @@ def speedup(made: list[TrialPair]) -> Speedup | None:
 
 
 def measured(sides: list[TimedTrial]) -> Measured:
-    return final_gain.speed(list(map(visited, sides)))
+    return final_gain.speed(list(map(make_visited, sides)))
 
 
 def test_the_word_and_the_interval() -> None:
@@ -153,7 +153,7 @@ def taken(
         return next(left)
 
     given: dict[str, Any] = {"until": until, "end": end, "expected": expected}
-    for _ in engine.measured_pairs(visit, most=MOST, elapsed=lambda: now[0], **given):
+    for _ in engine.measure_pairs(visit, most=MOST, elapsed=lambda: now[0], **given):
         pass
     assert asked == list(range(len(asked)))
     return len(asked)

@@ -116,4 +116,4 @@ def test_other_documents_are_kept_beside_the_decisions(home: Path) -> None:
     timed = TimedCalls(recipe=[Applied(name="openvino")], seconds=[0.1, 0.2], peak=3)
     first.keep(timed)
     second = journal(resume=True)
-    assert (second.rungs, second.kept(TimedCalls)) == (RUNGS[:1], [timed])
+    assert (second.rungs, second.read_kept(TimedCalls)) == (RUNGS[:1], [timed])

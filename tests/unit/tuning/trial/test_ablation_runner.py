@@ -20,7 +20,7 @@ from laptime.tuning.trial.diagnosis.ablation_blocks import (
     LoopTraits,
     TimedBlock,
     contradiction,
-    derived,
+    derive,
     noise,
     plan_blocks,
     shares,
@@ -114,7 +114,7 @@ def test_one_ratio_of_a_process_that_warms_up_says_little_of_noise() -> None:
 
 def test_modes_that_follow_from_parts_are_derived() -> None:
     parts = dict(zip(SHARES, (0.5, 0.0, 0.2, 0.2, 0.1, 0.0), strict=True))
-    found = derived({"whole": 1.0}, parts)
+    found = derive({"whole": 1.0}, parts)
     assert found == pytest.approx({"no_optimizer": 0.9, "forward_backward": 0.4, "forward": 0.2})
 
 

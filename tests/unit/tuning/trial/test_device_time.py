@@ -8,15 +8,15 @@ from typing import Any, ClassVar
 import pytest
 
 from laptime.tuning.trial.diagnosis.ablation_blocks import LoopTraits, plan_blocks
-from laptime.tuning.trial.diagnosis.sync_detector import DeviceTime, covered
+from laptime.tuning.trial.diagnosis.sync_detector import DeviceTime, sum_union
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.torch
 
 
 def test_streams_that_overlap_count_once() -> None:
-    assert covered([(0.0, 2.0), (1.0, 3.0), (5.0, 6.0), (5.2, 5.8)]) == 4.0
-    assert covered([]) == 0.0
+    assert sum_union([(0.0, 2.0), (1.0, 3.0), (5.0, 6.0), (5.2, 5.8)]) == 4.0
+    assert sum_union([]) == 0.0
 
 
 def event(kind: str, start: float, end: float, **more: Any) -> Any:

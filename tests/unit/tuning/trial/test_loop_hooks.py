@@ -45,7 +45,7 @@ class Recorder(TrialMode):
     def backward(self, root: Any, run: Callable[[], Any]) -> Any:
         self.told.append("backward")
         if self.hooks is not None:
-            self.losses.append(self.hooks.unscaled(root))
+            self.losses.append(self.hooks.unscale(root))
         return run()
 
     def step(self, optimizer: Any, run: Callable[[], Any]) -> Any:

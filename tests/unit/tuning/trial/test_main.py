@@ -212,7 +212,7 @@ def test_pages_that_a_child_shares_count_once() -> None:
     try:
         pids = [os.getpid(), child]
         assert children(os.getpid()).count(child) == 1
-        assert sum(map(watched.used, pids)) - sum(map(watched.share, pids)) > 0.8 * len(block)
+        assert sum(map(watched.read_used, pids)) - sum(map(watched.share, pids)) > 0.8 * len(block)
     finally:
         os.kill(child, 9)
         os.waitpid(child, 0)

@@ -238,10 +238,10 @@ def test_double_precision_is_given_back(tmp_path: Path) -> None:
 def test_last_bits_are_rounded_away_in_both_directions(tmp_path: Path) -> None:
     import torch
 
-    from laptime.tuning.trial.numerics.model_variants import LAST_BITS, rounded
+    from laptime.tuning.trial.numerics.model_variants import LAST_BITS, round_models
 
     model = torch.nn.Sequential(torch.nn.Identity())
-    undo = rounded([model], LAST_BITS)
+    undo = round_models([model], LAST_BITS)
     given = torch.tensor([1 + 2.0**-22, 1 + 2.0**-18, -3.0, 0.0, float("inf")], requires_grad=True)
     weights = torch.tensor([1 + 2.0**-22, 1.0, 1.0, 1.0, 1.0])
     made = model(given)
@@ -257,7 +257,7 @@ def test_last_bits_are_rounded_away_in_both_directions(tmp_path: Path) -> None:
 def test_weights_of_products_are_rounded_in_calls_alone(layer: str) -> None:
     import torch
 
-    from laptime.tuning.trial.numerics.model_variants import rounded
+    from laptime.tuning.trial.numerics.model_variants import round_models
 
     torch.manual_seed(0)
     made: Any = torch.nn.Linear(4, 3) if layer == "linear" else torch.nn.LSTM(4, 3)
@@ -266,7 +266,7 @@ def test_weights_of_products_are_rounded_in_calls_alone(layer: str) -> None:
     with torch.no_grad():
         for each in by_hand.parameters():
             each.copy_(each.bfloat16().float())
-    undo = rounded([made], "bfloat16")
+    undo = round_models([made], "bfloat16")
     given = torch.ones(5, 4)
     outputs, expected = made(given), by_hand(given)
     outputs, expected = (each if layer == "linear" else each[0] for each in (outputs, expected))

@@ -44,7 +44,7 @@ def trial(folder: Path, script: Path, changes: list[str], **plan: Any) -> Numeri
     trial_plan = TrialPlan(folder=str(folder), mode="gate", base=base, seed=1, capture=CapturePlan(**plan))
     with start([str(script)], python=sys.executable, plan=trial_plan, timeout=120) as running:
         running.wait()
-        found = running.finished()
+        found = running.finish()
         assert found.ended == "stopped", found
         assert not found.left
         document = running.document(NumericsComparison)

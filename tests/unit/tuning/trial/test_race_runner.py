@@ -50,7 +50,7 @@ class Loop:
     def changes(self) -> Any:
         return SimpleNamespace(changes=self.on)
 
-    def unscaled(self, root: Any) -> Any:
+    def unscale(self, root: Any) -> Any:
         return root
 
     def stop(self) -> None:

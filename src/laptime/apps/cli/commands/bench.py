@@ -28,10 +28,10 @@ same_option = click.option(
 )
 
 
-def requested(targets: Sequence[str], given: dict[str, Any], same: str | None = None) -> BenchRequest:
+def make_request(targets: Sequence[str], given: dict[str, Any], same: str | None = None) -> BenchRequest:
     """The request that the line makes. same: architectures; their targets, and the backends that can run
     them, are added. Raises UsageError: options contradict each other."""
-    request = options.requested(BenchRequest, given, targets=[*targets])
+    request = options.make_request(BenchRequest, given, targets=[*targets])
     request.check()
     if not same:
         return request
@@ -48,19 +48,19 @@ def requested(targets: Sequence[str], given: dict[str, Any], same: str | None = 
     )
 
 
-def measured(request: BenchRequest, delivery: Delivery, start: OpenSession | None = None) -> Recorded:
+def measure(request: BenchRequest, delivery: Delivery, start: OpenSession | None = None) -> Recorded:
     """The run, and what is to be said if it could not be kept where it belongs. Raises UsageError: the
     request is impossible; nothing was measured. start: how a variant's worker is started; None in the usual
     way."""
     from laptime.verbs.bench import bench  # not for `laptime --help`
 
     work = partial(bench, open_session=start) if start else bench
-    return delivery.watched(work, request, save=request.save)
+    return delivery.watch(work, request, save=request.save)
 
 
 def run_of(request: BenchRequest, delivery: Delivery, start: OpenSession | None = None) -> Run:
     """The run alone, which is shown later; what kept it from its place is said at once."""
-    run, complaint = measured(request, delivery, start)
+    run, complaint = measure(request, delivery, start)
     if complaint:
         delivery.voice.complain(complaint)
     return run
@@ -84,7 +84,7 @@ def run_of(request: BenchRequest, delivery: Delivery, start: OpenSession | None 
     metavar="N",
     help="Answer length in tokens, with --llm. [default: 32]",
 )
-@options.asked(BenchRequest)
+@options.ask_for(BenchRequest)
 @options.report_options
 def command(
     *,
@@ -110,9 +110,9 @@ def command(
     laptime bench torchvision:resnet50 keras:ResNet50 --backend torch,onnxruntime,openvino
     """
     phases = _phases(llm, prompt, output_tokens)
-    request = requested(targets, given, same)
+    request = make_request(targets, given, same)
     request = structs.replace(request, options={**request.options, **phases})
-    return delivery.finish(measured(request, delivery))
+    return delivery.finish(measure(request, delivery))
 
 
 def _phases(llm: bool, prompt: list[int] | None, answer: int | None) -> dict[str, list[Any]]:

@@ -8,8 +8,8 @@ import click
 import msgspec
 
 from laptime.apps.cli import options, output
-from laptime.apps.cli.commands.bench import requested, run_of
-from laptime.apps.cli.commands.compare import again_option, as_measured, is_foreign, stored
+from laptime.apps.cli.commands.bench import make_request, run_of
+from laptime.apps.cli.commands.compare import again_option, as_measured, is_foreign, load_stored
 from laptime.apps.cli.options import complete_runs
 from laptime.kit.errors import UsageError
 from laptime.records.check import Verdict, conclusion, exit_code
@@ -32,7 +32,7 @@ from laptime.verbs.check import with_verdicts
 @click.option("--tolerance", metavar="PERCENT", help="Allow this much slower. [default: 5%]")
 @again_option
 @click.option("--force", is_flag=True, help="Check runs that were made under different conditions.")
-@options.asked(BenchRequest)
+@options.ask_for(BenchRequest)
 @options.report_options
 def command(
     *,
@@ -61,7 +61,7 @@ def command(
     reference = against or ("" if against_rev else rules.against)
     verb.refuse_nothing(rules, has_baseline=bool(reference or against_rev))
     baseline = lookup.load(reference) if reference else None
-    run = stored(subject)
+    run = load_stored(subject)
     if run is not None and against_rev and is_foreign(subject) and not again:
         raise UsageError(
             f"{subject} was imported, and laptime does not run its targets by itself",
@@ -71,8 +71,8 @@ def command(
     if run is None or against_rev:
         earlier = run or baseline
         targets = [s.target for s in run.subjects] if run else [subject]
-        request = requested(targets, given)
-        run = _measured(as_measured(earlier, request) if earlier else request, against_rev, delivery)
+        request = make_request(targets, given)
+        run = _measure(as_measured(earlier, request) if earlier else request, against_rev, delivery)
         if code := output.exit_code(run):
             return delivery.deliver(run) or code
     verdicts = verb.of_revision(run, rules) if against_rev else []
@@ -88,7 +88,7 @@ def command(
     return delivery.write(judged) or exit_code(verdicts)
 
 
-def _measured(request: BenchRequest, revision: str | None, delivery: output.Delivery) -> Run:
+def _measure(request: BenchRequest, revision: str | None, delivery: output.Delivery) -> Run:
     """The request carried out: now, or now and at a revision."""
     if revision is None:
         return run_of(request, delivery)

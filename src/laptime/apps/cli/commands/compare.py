@@ -8,7 +8,7 @@ import click
 import msgspec
 
 from laptime.apps.cli import options, output
-from laptime.apps.cli.commands.bench import measured, requested, run_of, same_option
+from laptime.apps.cli.commands.bench import make_request, measure, run_of, same_option
 from laptime.apps.cli.error_boundary import one_line
 from laptime.apps.cli.options import complete_runs
 from laptime.kit.errors import ExitCode, LaptimeError, UsageError
@@ -32,7 +32,7 @@ again_option = click.option(
 @click.option("--stored", "only_stored", is_flag=True, help="Compare the stored runs only; measure nothing.")
 @again_option
 @same_option
-@options.asked(BenchRequest)
+@options.ask_for(BenchRequest)
 @options.report_options
 def command(
     *,
@@ -71,41 +71,41 @@ def command(
         if not same:
             why = f"only {a} was given" if a else "neither was given"
             raise UsageError("compare needs A and B", why=why, next="laptime compare last~1 last")
-        return measure_now(requested([], given, same), delivery)
-    left, right = stored(a), stored(b)
+        return measure_now(make_request([], given, same), delivery)
+    left, right = load_stored(a), load_stored(b)
     refuse_profiles(*(run for run in (left, right) if run is not None))
     if left is None and right is None:
-        return measure_now(requested([a, b], given), delivery)
+        return measure_now(make_request([a, b], given), delivery)
     if left is None or right is None:
         reference, stored_run = (a, right) if left is None else (b, left)
         assert stored_run is not None
-        run = run_of(as_measured(stored_run, requested([reference], given)), delivery)
+        run = run_of(as_measured(stored_run, make_request([reference], given)), delivery)
         if code := output.exit_code(run):
             output.show(run, format=delivery.format)
             return code
         left, right = left or run, right or run
     comparisons = compare_runs(left, right, force, earlier=recent())
     is_unclear = any(each.word == "unclear" for each in comparisons)
-    targets = [unchanged(run) for run in (left, right)] if is_unclear and not only_stored else []
+    targets = [find_unchanged(run) for run in (left, right)] if is_unclear and not only_stored else []
     foreign, say = [each for each in (a, b) if is_foreign(each) and not again], delivery.voice.say
     if all(targets) and len({*targets}) == 2 and foreign:
         names = " and ".join(map(one_line, targets))
         say(f"these files cannot decide   next: --again   measures {names}, which runs that code")
     elif all(targets) and len({*targets}) == 2:
         say("the stored runs cannot decide: measuring both again, interleaved (--stored skips that)")
-        return measure_now(as_measured(left, requested(targets, given)), delivery)
+        return measure_now(as_measured(left, make_request(targets, given)), delivery)
     from laptime.reports.documents import compared  # not for `laptime --help`, which reads this file
 
-    return delivery.deliver(compared.document(left, right, comparisons)) or decided(comparisons)
+    return delivery.deliver(compared.document(left, right, comparisons)) or decide_code(comparisons)
 
 
 def measure_now(request: BenchRequest, delivery: output.Delivery) -> ExitCode:
     """Measure, keep, show and write; the exit code of the run, else of its comparisons."""
-    ended = measured(request, delivery)
-    return delivery.finish(ended) or decided(ended[0].comparisons)
+    ended = measure(request, delivery)
+    return delivery.finish(ended) or decide_code(ended[0].comparisons)
 
 
-def decided(comparisons: list[Comparison]) -> ExitCode:
+def decide_code(comparisons: list[Comparison]) -> ExitCode:
     """UNDECIDED when a comparison is unclear or there is none."""
     is_open = not comparisons or any(comparison.word == "unclear" for comparison in comparisons)
     return ExitCode.UNDECIDED if is_open else ExitCode.OK
@@ -131,7 +131,7 @@ def as_measured(run: Run, request: BenchRequest) -> BenchRequest:
     return msgspec.structs.replace(request, **changes)
 
 
-def unchanged(run: Run) -> str:
+def find_unchanged(run: Run) -> str:
     """The one target of a run, where what it names is what was measured; "" if it is not, or not known."""
     if len(run.subjects) != 1:
         return ""
@@ -153,7 +153,7 @@ def is_foreign(reference: str) -> bool:
     return is_imported or not lookup.is_own(path)
 
 
-def stored(reference: str) -> Run | None:
+def load_stored(reference: str) -> Run | None:
     """The stored run of this reference; None for a target. Raises UsageError: it is neither."""
     path = lookup.path_of(reference)
     if path is not None:

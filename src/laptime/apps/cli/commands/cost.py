@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from laptime.apps.cli.options import asked, complete_runs, report_options, requested
+from laptime.apps.cli.options import ask_for, complete_runs, make_request, report_options
 from laptime.apps.cli.output import Delivery, result
 from laptime.kit.errors import ExitCode
 from laptime.store import lookup
@@ -15,7 +15,7 @@ from laptime.verbs.cost.request import CostRequest
 
 @click.command("cost")
 @click.argument("references", nargs=-1, metavar="[RUN...] | update", shell_complete=complete_runs)
-@asked(CostRequest)
+@ask_for(CostRequest)
 @report_options
 def command(*, delivery: Delivery, references: tuple[str, ...], **given: Any) -> int:
     """Say what measured speeds cost on which machine, and what another machine cannot beat.
@@ -42,7 +42,7 @@ def command(*, delivery: Delivery, references: tuple[str, ...], **given: Any) ->
         results = update(list(references[1:]), delivery.voice.say)
         result("\n".join(f"{each.name:<7} {each.sentence}" for each in results))
         return ExitCode.OK if all(each.is_new for each in results) else ExitCode.UNDECIDED
-    request = requested(CostRequest, given)
+    request = make_request(CostRequest, given)
     request.check(len(references) or 1)
     runs = [lookup.load(reference) for reference in references or ("last",)]
     return delivery.deliver(document(cost(runs, request)))

@@ -37,7 +37,7 @@ def command(*, delivery: Delivery, quick: bool, fresh: bool, on: str | None) -> 
         from laptime.verbs.doctor.fleet import LEAST, TURNS, examine_fleet
 
         verb = partial(examine_fleet, turns=LEAST if quick else TURNS)
-        ended = delivery.watched(verb, machines(on), save=True)
+        ended = delivery.watch(verb, machines(on), save=True)
         codes = {"slow": ExitCode.NO, "undecided": ExitCode.UNDECIDED, "not compared": ExitCode.UNDECIDED}
         return delivery.finish(ended, codes.get(fleet.headline(ended[0]).word))
     with progress(quiet=delivery.voice.quiet) as listener:

@@ -42,7 +42,7 @@ def command(voice: Voice, /, paths: tuple[str, ...], format_: str, name: str) ->
     laptime import .asv/results/*/*-*.json && laptime history --by commit
     """
     code: ExitCode = ExitCode.OK
-    stored = {folder.id_of(file): file for file in files.stored()}
+    stored = {folder.id_of(file): file for file in files.list_files()}
     for path in paths:
         try:
             for run in imports.read(Path(path), format_):

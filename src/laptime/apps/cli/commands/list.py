@@ -48,7 +48,7 @@ def command(voice: Voice, /, limit: int, everything: bool, outputs: tuple[str, .
     laptime list --all
     laptime list -o runs.html
     """
-    reports = output.planned(outputs)
+    reports = output.plan_reports(outputs)
     lines, total = index.listing(limit=None if everything or reports else limit)
     shown = lines if everything else lines[:limit]
     if as_json:
@@ -76,7 +76,7 @@ def document(lines: Sequence[ListedRun]) -> Document:
     """All runs as a page: how the number of each moved over runs of the same thing, too."""
     from laptime.reports import document as doc  # not for a list on a terminal
     from laptime.reports._words import TONES
-    from laptime.reports.fields import Field, listed
+    from laptime.reports.fields import Field, tabulate
 
     def number(line: ListedRun) -> doc.Cell:
         found = line.headline
@@ -105,7 +105,7 @@ def document(lines: Sequence[ListedRun]) -> Document:
         verb="list",
         title="Stored runs",
         verdict=doc.Headline(count(len(lines), "run"), "neutral", tally, next=shows),
-        sections=[doc.Section("all", "Runs", [listed("runs", fields, lines, most=_MOST)])],
+        sections=[doc.Section("all", "Runs", [tabulate("runs", fields, lines, most=_MOST)])],
         data=lambda: _data(lines),
         about="laptime history draws each number over its runs, and looks for changes of level.",
     )

@@ -8,14 +8,14 @@ from typing import Any
 import click
 from msgspec import structs
 
-from laptime.apps.cli.options import asked, report_options, requested
+from laptime.apps.cli.options import ask_for, make_request, report_options
 from laptime.apps.cli.output import Delivery
 from laptime.verbs.load.request import LoadRequest
 
 
 @click.command("load")
 @click.argument("target", metavar="URL|TARGET")
-@asked(LoadRequest)
+@ask_for(LoadRequest)
 @report_options
 def command(*, delivery: Delivery, target: str, **given: Any) -> int:
     """Put load on an endpoint or a model, and find the highest rate that keeps a promise.
@@ -34,7 +34,7 @@ def command(*, delivery: Delivery, target: str, **given: Any) -> int:
     """
     from laptime.verbs.load.run import load  # not for `laptime --help`
 
-    request = requested(LoadRequest, given, target=target)
+    request = make_request(LoadRequest, given, target=target)
     if request.duration == math.inf:
         request = structs.replace(request, duration=None, auto=True)
-    return delivery.finish(delivery.watched(load, request, save=request.save))
+    return delivery.finish(delivery.watch(load, request, save=request.save))

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from laptime.apps.cli.options import asked, complete_targets, report_options, requested
+from laptime.apps.cli.options import ask_for, complete_targets, make_request, report_options
 from laptime.apps.cli.output import Delivery
 from laptime.verbs.profile.request import ProfileRequest
 
@@ -14,7 +14,7 @@ from laptime.verbs.profile.request import ProfileRequest
 @click.command("profile", context_settings={"allow_interspersed_args": False})
 @click.argument("program", metavar="SCRIPT.py|TARGET", shell_complete=complete_targets)
 @click.argument("arguments", nargs=-1, metavar="[ARGUMENTS]...", type=click.UNPROCESSED)
-@asked(ProfileRequest)
+@ask_for(ProfileRequest)
 @report_options
 def command(*, delivery: Delivery, program: str, arguments: tuple[str, ...], **given: Any) -> int:
     """Run a script unmodified under the profiler, and say where each step's time goes.
@@ -32,8 +32,8 @@ def command(*, delivery: Delivery, program: str, arguments: tuple[str, ...], **g
     from laptime.verbs.profile.run import profile  # not for `laptime --help`
 
     own = {"program": program, "arguments": [*arguments], "output_to_stderr": delivery.as_json}
-    request = requested(ProfileRequest, given, **own, quiet=delivery.voice.quiet)
-    ended = delivery.watched(profile, request, save=request.save, describe=lambda event: [])
+    request = make_request(ProfileRequest, given, **own, quiet=delivery.voice.quiet)
+    ended = delivery.watch(profile, request, save=request.save, describe=lambda event: [])
     code = delivery.finish(ended)
     for artifact in (artifact for case in ended[0].cases for artifact in case.artifacts):
         opens = "" if artifact.path.endswith(".xplane.pb") else ", Perfetto opens it"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from laptime.apps.cli.options import asked, report_options
+from laptime.apps.cli.options import ask_for, report_options
 from laptime.apps.cli.output import Delivery
 from laptime.kit.errors import ExitCode, UsageError
 from laptime.records.event import Listener
@@ -36,7 +36,7 @@ _SUFFIXES = (".json", ".json.gz")
 @click.option(
     "--rank", type=click.IntRange(min=0), metavar="N", help="Show the tables of rank N instead of the first."
 )
-@asked(BenchRequest, "name", "save")
+@ask_for(BenchRequest, "name", "save")
 @report_options
 def command(
     *,
@@ -75,7 +75,7 @@ def command(
     def work(paths: tuple[Path, ...], emit: Listener) -> Run:
         return verb.trace([*paths], emit, against=[*against], name=name, slim=slim, rank=rank)
 
-    ended = delivery.watched(work, paths, save=save)
+    ended = delivery.watch(work, paths, save=save)
     if slim is not None:
         delivery.voice.say(f"wrote {slim}")
     return delivery.finish(ended, ExitCode.OK)

@@ -10,7 +10,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from laptime.apps.cli import options
-from laptime.apps.cli.options import Asked, asked, complete_targets, report_options, requested
+from laptime.apps.cli.options import Asked, ask_for, complete_targets, make_request, report_options
 from laptime.apps.cli.output import Delivery, session_code
 from laptime.apps.cli.progress import Lines
 from laptime.kit.errors import UsageError
@@ -167,7 +167,7 @@ class Tune(click.Group):
 def carry_out(verb: Callable[[Any, Listener], Run], request: Any, delivery: Delivery, items: str = "") -> int:
     """Run, keep and show a session. items: what a rate counts; "": samples, or steps."""
     save = request.save and not request.dry_run
-    ended = delivery.watched(verb, request, save=save, describe=Lines(items))
+    ended = delivery.watch(verb, request, save=save, describe=Lines(items))
     code = delivery.finish(ended, session_code(ended[0]))
     delivery.say_failures(ended[0])
     return code
@@ -176,7 +176,7 @@ def carry_out(verb: Callable[[Any, Listener], Run], request: Any, delivery: Deli
 @click.command("script", cls=Subject, context_settings={"allow_interspersed_args": False})
 @click.argument("program", metavar="SCRIPT.py", shell_complete=complete_targets)
 @click.argument("arguments", nargs=-1, metavar="[ARGUMENTS]...", type=click.UNPROCESSED)
-@asked(TuneRequest)
+@ask_for(TuneRequest)
 @report_options
 def script(*, delivery: Delivery, program: str, arguments: tuple[str, ...], **given: Any) -> int:
     """Make a training script faster, and hand the change back as a patch.
@@ -197,7 +197,7 @@ def script(*, delivery: Delivery, program: str, arguments: tuple[str, ...], **gi
     """
     from laptime.tuning.script import subject, switches  # not for `laptime tune --help`
 
-    request = requested(TuneRequest, given, program=program, arguments=[*arguments])
+    request = make_request(TuneRequest, given, program=program, arguments=[*arguments])
     request.check()
     if request.patch is not None:
         writable.file(request.patch, "--patch")
@@ -211,7 +211,7 @@ def script(*, delivery: Delivery, program: str, arguments: tuple[str, ...], **gi
 
 @click.command("model", cls=Subject)
 @click.argument("target", metavar="MODEL", shell_complete=complete_targets)
-@asked(ModelRequest)
+@ask_for(ModelRequest)
 @report_options
 def model(*, delivery: Delivery, target: str, **given: Any) -> int:
     """Make a model run faster, and hand back a folder that runs without laptime.
@@ -229,14 +229,14 @@ def model(*, delivery: Delivery, target: str, **given: Any) -> int:
     """
     from laptime.tuning.inference import subject  # not for `laptime tune --help`
 
-    request = requested(ModelRequest, given, target=target).completed()
+    request = make_request(ModelRequest, given, target=target).complete()
     return carry_out(subject.tune_model, request, delivery, "items")
 
 
 @click.command("server", cls=Subject)
 @click.argument("words", metavar="COMMAND", nargs=-1)
 @click.option("--server", "older", default="", hidden=True, help="The command, as it was typed before.")
-@asked(ServerRequest)
+@ask_for(ServerRequest)
 @report_options
 def server(*, delivery: Delivery, words: tuple[str, ...], older: str, **given: Any) -> int:
     """Choose the flags of a server, and hand back its command line.
@@ -260,7 +260,7 @@ def server(*, delivery: Delivery, words: tuple[str, ...], older: str, **given: A
             why="write the whole command in one pair of quotes",
             next=EXAMPLE,
         )
-    request = requested(ServerRequest, given, command=command).completed()
+    request = make_request(ServerRequest, given, command=command).complete()
     items = "tokens" if request.load(request.at(1)).is_language_model else "requests"
     return carry_out(subject.tune_server, request, delivery, items)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from laptime.apps.cli.options import asked, report_options, requested
+from laptime.apps.cli.options import ask_for, make_request, report_options
 from laptime.apps.cli.output import Delivery, session_code
 from laptime.apps.cli.progress import Lines
 from laptime.kit.errors import ExitCode
@@ -18,7 +18,7 @@ _CODES = {True: ExitCode.OK, False: ExitCode.NO, None: ExitCode.UNDECIDED}
 
 @click.command("verify")
 @click.argument("recipe", metavar="RECIPE|RUN", type=click.Path(path_type=Path))
-@asked(VerifyRequest)
+@ask_for(VerifyRequest)
 @report_options
 def command(*, delivery: Delivery, recipe: Path, **given: Any) -> int:
     """Check that an earlier result of `tune` still holds, for example after an upgrade of torch.
@@ -40,8 +40,8 @@ def command(*, delivery: Delivery, recipe: Path, **given: Any) -> int:
     """
     from laptime.tuning.api import verification  # not for `laptime verify --help`
 
-    check, request, items = verification(requested(VerifyRequest, given, recipe=recipe))
-    ended = delivery.watched(check, request, save=request.save, describe=Lines(items))
+    check, request, items = verification(make_request(VerifyRequest, given, recipe=recipe))
+    ended = delivery.watch(check, request, save=request.save, describe=Lines(items))
     code = session_code(ended[0])
     if code not in (ExitCode.INTERRUPTED, ExitCode.USER_CODE):
         code = _CODES[holds(ended[0])]

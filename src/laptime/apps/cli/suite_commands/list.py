@@ -10,7 +10,7 @@ from laptime.apps.cli.error_boundary import one_line
 from laptime.apps.cli.options import voice_options
 from laptime.apps.cli.output import result, table
 from laptime.kit.errors import ExitCode
-from laptime.suites import Benchmark, Suite, chosen
+from laptime.suites import Benchmark, Suite, choose
 from laptime.suites.loading import SHIPPED, load
 
 match_option = click.option(
@@ -34,7 +34,7 @@ def command(where: str | None, match: tuple[str, ...]) -> int:
         rows = [(name, one_line(load(name)[0].about)) for name in SHIPPED]
         result(table(("suite", "about"), rows))
         return ExitCode.OK
-    return show([chosen(suite, match) for suite in load(where)])
+    return show([choose(suite, match) for suite in load(where)])
 
 
 def show(suites: Sequence[Suite]) -> int:
@@ -46,11 +46,11 @@ def show(suites: Sequence[Suite]) -> int:
 
 
 def _row(benchmark: Benchmark) -> tuple[str, ...]:
-    axes = [f"batch {_listed(1 if benchmark.batch is None else benchmark.batch)}"]
+    axes = [f"batch {_join(1 if benchmark.batch is None else benchmark.batch)}"]
     axes += [f"training ({benchmark.train})"] if benchmark.train else []
-    axes += [_listed(benchmark.dtype)] if benchmark.dtype != "float32" else []
-    axes += [f"{_listed(benchmark.threads)} threads"] if benchmark.threads else []
-    axes += [f"on {_listed(benchmark.backend)}"] if benchmark.backend else []
+    axes += [_join(benchmark.dtype)] if benchmark.dtype != "float32" else []
+    axes += [f"{_join(benchmark.threads)} threads"] if benchmark.threads else []
+    axes += [f"on {_join(benchmark.backend)}"] if benchmark.backend else []
     limits = [f"{name} <= {limit}" for name, limit in benchmark.max.items()]
     limits += [f"{name} >= {limit}" for name, limit in benchmark.min.items()]
     limits += [f"regression <= {benchmark.regression}"] if benchmark.regression is not None else []
@@ -58,5 +58,5 @@ def _row(benchmark: Benchmark) -> tuple[str, ...]:
     return tuple(map(one_line, (benchmark.name, *lists)))
 
 
-def _listed(value: object) -> str:
+def _join(value: object) -> str:
     return ",".join(map(str, value)) if isinstance(value, list) else str(value)

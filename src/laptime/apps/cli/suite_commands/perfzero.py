@@ -9,7 +9,7 @@ from msgspec import structs
 
 from laptime.apps.cli import output
 from laptime.apps.cli.error_boundary import Voice, one_line
-from laptime.apps.cli.options import Decorated, name_option, report_options, timeout_option, typed
+from laptime.apps.cli.options import Decorated, name_option, pick_typed, report_options, timeout_option
 from laptime.kit.errors import ExitCode, LaptimeError
 from laptime.kit.text import count
 from laptime.records.event import Listener
@@ -94,7 +94,7 @@ def command(*, delivery: output.Delivery, only_list: bool, save: bool, **setting
     from laptime.edges.perfzero.prepare import prepare, there
     from laptime.edges.perfzero.run import exit_code, perfzero
 
-    given = typed(settings).items()
+    given = pick_typed(settings).items()
     flags = structs.replace(Flags(), **{k: [*v] if isinstance(v, tuple) else v for k, v in given})
     if only_list:
         output.result("\n".join(there(prepare(flags, say=delivery.voice.say))))
@@ -106,7 +106,7 @@ def command(*, delivery: output.Delivery, only_list: bool, save: bool, **setting
         faults.extend(problems)
         return run
 
-    run, complaint = delivery.watched(work, flags, save=save)
+    run, complaint = delivery.watch(work, flags, save=save)
     faults += [complaint] if complaint else []
     if delivery.as_json:
         output.show(run, format="json")

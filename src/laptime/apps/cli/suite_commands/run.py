@@ -9,7 +9,7 @@ from msgspec import structs
 
 from laptime.apps.cli import output
 from laptime.apps.cli.error_boundary import Voice, one_line
-from laptime.apps.cli.options import asked, name_option, on_option, report_options, timeout_option
+from laptime.apps.cli.options import ask_for, name_option, on_option, report_options, timeout_option
 from laptime.apps.cli.output import Delivery
 from laptime.apps.cli.progress import progress
 from laptime.apps.cli.suite_commands.list import match_option, show
@@ -17,7 +17,7 @@ from laptime.kit.errors import ExitCode, LaptimeError
 from laptime.kit.text import count
 from laptime.records.plan import BenchRequest
 from laptime.records.run import Run
-from laptime.suites import chosen
+from laptime.suites import choose
 from laptime.suites.loading import load
 from laptime.verbs.suite import PlannedBenchmark
 
@@ -38,7 +38,7 @@ from laptime.verbs.suite import PlannedBenchmark
 )
 @on_option
 @name_option("Store the runs as TEXT:BENCHMARK. [default: the suite's name]")
-@asked(BenchRequest, "save")
+@ask_for(BenchRequest, "save")
 @report_options
 def command(
     *, delivery: Delivery, where: str, match: tuple[str, ...], quick: bool, only_list: bool, **wishes: Any
@@ -55,7 +55,7 @@ def command(
     laptime suite run bench.toml --match vision --trials 3 -o report.html
     laptime suite run bench.toml --resume
     """
-    suites = [chosen(suite, match, quick=quick) for suite in load(where)]
+    suites = [choose(suite, match, quick=quick) for suite in load(where)]
     if name := wishes["name"]:
         names = [name if len(suites) == 1 else f"{name} {suite.name}" for suite in suites]
         suites = [
@@ -65,10 +65,10 @@ def command(
     if not any(suite.benchmark for suite in suites):
         delivery.voice.say(f"no benchmark of {where} matches   next: laptime suite list {where}")
         return ExitCode.NOTHING
-    return show(suites) if only_list else _carried_out(where, suites, delivery, wishes)
+    return show(suites) if only_list else _carry_out(where, suites, delivery, wishes)
 
 
-def _carried_out(where: str, suites: list[Any], delivery: Delivery, wishes: dict[str, Any]) -> int:
+def _carry_out(where: str, suites: list[Any], delivery: Delivery, wishes: dict[str, Any]) -> int:
     from laptime.launch.fleet import machines
     from laptime.verbs import suite as verb
 
@@ -82,7 +82,7 @@ def _carried_out(where: str, suites: list[Any], delivery: Delivery, wishes: dict
     run = verb.measure(
         items,
         watch=lambda item: progress(quiet=voice.quiet),
-        ended=lambda item, run: voice.say(_ended(item, run, items)),
+        ended=lambda item, run: voice.say(_describe(item, run, items)),
         complain=complaints.append,
         save=wishes["save"],
         machines=machines(wishes["on"]) if wishes["on"] else (),
@@ -137,7 +137,7 @@ def _foretold(items: list[PlannedBenchmark]) -> ExitCode:
     return ExitCode.OK
 
 
-def _ended(item: PlannedBenchmark, run: Run, items: list[PlannedBenchmark]) -> str:
+def _describe(item: PlannedBenchmark, run: Run, items: list[PlannedBenchmark]) -> str:
     """One line for a benchmark that has ended: its numbers, its worst word, and what is left."""
     from laptime.analysis.summary import headline  # numpy, which `laptime --help` can do without
 

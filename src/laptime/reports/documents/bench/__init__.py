@@ -44,9 +44,9 @@ def document(run: Run) -> doc.Document:
 def _sections(run: Run, stats: list[Stats], doubts: list[Reason], first: doc.Facts) -> list[doc.Section]:
     cases, regimes = table(run, stats), words.REGIMES
     shown = dict.fromkeys(column.regime for column in cases.columns if column.regime in regimes)
-    held = [doc.Text(words.held(run)), doc.Text("; ".join(f"{name}: {regimes[name]}" for name in shown))]
+    held = [doc.Text(words.name_held(run)), doc.Text("; ".join(f"{name}: {regimes[name]}" for name in shown))]
     brackets = "In brackets: the 95 % interval." if cases.has_intervals else ""
-    compared = comparisons.described(run)
+    compared = comparisons.describe(run)
     sentences = [("compared", f"{sides}: {sentence}") for _, sides, sentence in compared]
     told = doc.Facts([*lines.agreement(run), *sentences], detail="text")
     about = [
@@ -73,8 +73,8 @@ def _sections(run: Run, stats: list[Stats], doubts: list[Reason], first: doc.Fac
 def _headline(run: Run, because: str, commands: list[str], best: list[doc.Card]) -> doc.Headline:
     """The answer to a comparison or a search; else whether the numbers can be trusted, and the first."""
     if _is_compared(run):
-        described = comparisons.described(run)
-        return comparisons.worded([row for row in described if not comparisons.is_per_item(row[0])], commands)
+        described = comparisons.describe(run)
+        return comparisons.sum_up([row for row in described if not comparisons.is_per_item(row[0])], commands)
     if knee := _knee(run):
         batch, sizes = knee.evidence.get("knee"), sorted(knee.evidence.get("candidates") or [])
         between = f"batch {sizes[0]} to {sizes[-1]}: not decided" if len(sizes) > 1 else "undecided"
@@ -135,7 +135,7 @@ def _doubts(run: Run, doubts: list[reasons.Reason]) -> doc.Notices:
     rows = [
         doc.Notice(
             verdicts.LEVELS.get(first.outcome, first.outcome),
-            reasons.said(group, run),
+            reasons.say_group(group, run),
             whole(first.next, run) if first.next != command else "",
         )
         for group in groups

@@ -15,7 +15,7 @@ from laptime.records.comparison import Comparison
 from laptime.records.run import Run
 from laptime.reports import _words as words
 from laptime.reports.document import Cell, Headline, Section, Text
-from laptime.reports.fields import Field, listed
+from laptime.reports.fields import Field, tabulate
 from laptime.reports.page.svg import Scale, drawing, el
 
 _STRIP = 260.0
@@ -28,7 +28,7 @@ def is_per_item(comparison: Comparison) -> bool:
     return comparison.metric.startswith("time per item")
 
 
-def worded(described: Sequence[Described], commands: list[str]) -> Headline:
+def sum_up(described: Sequence[Described], commands: list[str]) -> Headline:
     """The word of the comparison, or the words of several, the first of them in full; at least one."""
     words_ = list(dict.fromkeys(each.word for each, _, _ in described))
     shown = [
@@ -58,7 +58,7 @@ def strips(described: Sequence[Described]) -> Section:
         Field("candidate against baseline", itemgetter(1)),
         Field("word", lambda row: Cell(row[0].word, tone=row[0].word)),
         Field(
-            "slower · faster", lambda row: Cell("", draw=partial(_drawn, row[0], x)), draw=partial(_axis, x)
+            "slower · faster", lambda row: Cell("", draw=partial(_draw, row[0], x)), draw=partial(_axis, x)
         ),
         Field("how much", lambda row: _without_word(row[0], row[2])),
         Field("evidence", lambda row: _evidence(row[0]), "number"),
@@ -68,7 +68,7 @@ def strips(described: Sequence[Described]) -> Section:
         f"Above 1 the candidate is faster. Shaded: the margin of {margin} within which nothing is claimed. "
         "“Same” means that the whole interval lies in it; “unclear” means that more samples are needed."
     )
-    blocks = [listed("comparison", fields, described), Text(legend)] if described else []
+    blocks = [tabulate("comparison", fields, described), Text(legend)] if described else []
     return Section("comparisons", "Comparisons", blocks, detail="page")
 
 
@@ -83,7 +83,7 @@ def sentence_of(each: Comparison) -> str:
     return words.printable(told)
 
 
-def described(run: Run) -> list[Described]:
+def describe(run: Run) -> list[Described]:
     """The comparisons of a run, with words for their cases."""
     cases = {case.key: case for case in run.cases}
     made = []
@@ -117,7 +117,7 @@ def _ticks(high: float) -> list[float]:
     return [1 / factor if factor in (1000, 100, 10, 5, 4, 2, 1.25) else round(1 / factor, 3), 1.0, factor]
 
 
-def _drawn(each: Comparison, x: Scale) -> Markup:
+def _draw(each: Comparison, x: Scale) -> Markup:
     low, high = (
         x(v) if math.isfinite(v) and v > 0 else edge
         for v, edge in zip(each.ci95, (x.start, x.end), strict=True)

@@ -13,9 +13,9 @@ from laptime.reports import _words as words
 from laptime.reports import document as doc
 from laptime.reports.documents.bench.lines import memory, memory_name, models, startup, startups
 from laptime.reports.documents.bench.machine import flat
-from laptime.reports.documents.bench.reasons import unmeasured
+from laptime.reports.documents.bench.reasons import list_unmeasured
 from laptime.reports.documents.bench.table import Stats
-from laptime.reports.fields import Field, listed
+from laptime.reports.fields import Field, tabulate
 
 
 def section(run: Run, stats: list[Stats]) -> doc.Section:
@@ -54,7 +54,7 @@ def _bar(stat: Stat, name: str, *, kind: str = "", begin: float = 0.0) -> doc.Ba
 
 def _work(run: Run, stats: list[Stats]) -> list[doc.Block]:
     blocks: list[doc.Block] = [doc.Text(text) for text in models(run, stats)]
-    blocks += [doc.Text(f"not measured: {text}") for text in unmeasured(run)]
+    blocks += [doc.Text(f"not measured: {text}") for text in list_unmeasured(run)]
     return blocks + [doc.Folded(title, [doc.Facts(rows)]) for title, rows in _receipts(run).items()]
 
 
@@ -84,12 +84,12 @@ def cores(run: Run) -> doc.Section:
     fields = [
         Field("threads", "threads", "count"),
         any(row.instances > 1 for row in rows) and Field("instances", "instances", "count"),
-        Field("throughput", lambda row: doc.measured(row.rate), "number", "of all instances together"),
+        Field("throughput", lambda row: doc.as_cell(row.rate), "number", "of all instances together"),
         Field("a thread", each_thread, "number", "throughput over threads of all instances"),
         Field("efficiency", "efficiency", "share", "of a thread, against the fewest"),
         Field("cores", words.busy_cores, note="physical ones that are kept busy"),
     ]
-    table = listed("core", fields, rows, row=lambda row: {"key": row.case})
+    table = tabulate("core", fields, rows, row=lambda row: {"key": row.case})
     return doc.Section("cores", "Cores", [table, doc.Facts(_facts(run, rows) if rows else [])])
 
 

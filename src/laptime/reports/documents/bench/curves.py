@@ -14,7 +14,7 @@ from laptime.records.series import HEADLINE_ORDER, Series
 from laptime.reports import _words as words
 from laptime.reports.document import Block, Chart, Folded, Group, Panels, Section, Text
 from laptime.reports.documents.bench.table import RATE, Stats, interval_text, numbers_of, regime_of
-from laptime.reports.page.plot import Axis, Border, Line, Mark, Plot, Spot, decades, numbered
+from laptime.reports.page.plot import Axis, Border, Line, Mark, Plot, Spot, decades, pick_style
 
 _STEEP = 12  # ratio of the largest to the least value from which the axis is logarithmic
 MEMORY, CPU = "evidence/process/memory", "evidence/process/cpu"
@@ -72,7 +72,7 @@ def _batches(lines: dict[str, list[tuple[int, Stat]]], title: str, knees: dict[i
 
 def _line(points: list[tuple[int, Stat]], at: int, name: str, number: int) -> list[Mark]:
     """A variant, named if there are several."""
-    style = numbered(at, name if number > 1 else "")
+    style = pick_style(at, name if number > 1 else "")
     line = [(batch, stat.value or 0.0) for batch, stat in points]
     texts = [f"batch {batch}: {stat.text} {interval_text(stat)}".rstrip() for batch, stat in points]
     drawn = zip(line, texts, points, strict=True)
@@ -83,7 +83,7 @@ def _line(points: list[tuple[int, Stat]], at: int, name: str, number: int) -> li
 def over_time(run: Run) -> Section:
     """Memory, and CPU time under it, of every case whose process was looked at more than once."""
     cases = [
-        Group(words.label(case, run), _charts(found)) for case in run.cases if (found := _looked_at(case))
+        Group(words.label(case, run), _charts(found)) for case in run.cases if (found := _find_series(case))
     ]
     folded = Folded(count(len(cases), "case"), cases, open=len(cases) <= _MOST_OPEN)
     return Section("process", "Process over time", [folded], detail="page")
@@ -91,19 +91,19 @@ def over_time(run: Run) -> Section:
 
 def _charts(found: dict[str, Series]) -> list[Chart]:
     return [
-        Chart(title, partial(_watched, series, at, title, is_last=at == len(found) - 1))
+        Chart(title, partial(_plot_series, series, at, title, is_last=at == len(found) - 1))
         for at, (title, series) in enumerate(found.items())
     ]
 
 
-def _looked_at(case: Case) -> dict[str, Series]:
+def _find_series(case: Case) -> dict[str, Series]:
     """The series with times by title, none without memory."""
     found = {"memory": case.find(MEMORY), "CPU time": case.find(CPU)}
     known = {title: s for title, s in found.items() if s and len(s.at) == len(s.samples) > 1}
     return known if "memory" in known else {}
 
 
-def _watched(series: Series, at: int, title: str, *, is_last: bool) -> Plot:
+def _plot_series(series: Series, at: int, title: str, *, is_last: bool) -> Plot:
     factor, unit = unit_of(most := max(series.samples) or 1.0, series.metric.unit)
     first, last = min(series.at), max(series.at)
     began = "the method began; before it: import and constructor" if first < 0 else "the run started"
@@ -112,12 +112,12 @@ def _watched(series: Series, at: int, title: str, *, is_last: bool) -> Plot:
         label=f"{title} over time",
         x=Axis(first, last, f"seconds since {began}" if is_last else ""),
         y=Axis(0.0, most * 1.1, unit=(factor, unit), about=4),
-        marks=[Line(_thinned(series), f"line c{at}"), *([Border(0.0)] if first < 0 < last else [])],
+        marks=[Line(_thin(series), f"line c{at}"), *([Border(0.0)] if first < 0 < last else [])],
         height=180,
     )
 
 
-def _thinned(series: Series) -> list[tuple[float, float]]:
+def _thin(series: Series) -> list[tuple[float, float]]:
     points = list(zip(series.at, series.samples, strict=True))
     width = -(-len(points) // POINTS)
     return [max(points[i : i + width], key=lambda p: p[1]) for i in range(0, len(points), width)]

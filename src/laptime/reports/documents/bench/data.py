@@ -93,8 +93,8 @@ Report = json_parts.struct(
 
 def report(run: Run, stats: list[Stats]) -> Struct:
     """The run as the structs above; `stats` are the numbers of each case."""
-    cases = [_measured(case, numbers) for case, numbers in zip(run.cases, stats, strict=True)]
-    return json_parts.filled(
+    cases = [_fill_case(case, numbers) for case, numbers in zip(run.cases, stats, strict=True)]
+    return json_parts.fill(
         Report,
         run,
         schema=SCHEMA,
@@ -102,12 +102,12 @@ def report(run: Run, stats: list[Stats]) -> Struct:
         reasons=[*json_parts.reasons(run), *(each for case in cases for each in case.reasons)],
         environment=json_parts.machine(run),
         cases=cases,
-        comparisons=[json_parts.filled(Compared, each) for each in run.comparisons],
+        comparisons=[json_parts.fill(Compared, each) for each in run.comparisons],
     )
 
 
-def _measured(case: Case, stats: Stats) -> Measured:
-    return json_parts.filled(
+def _fill_case(case: Case, stats: Stats) -> Measured:
+    return json_parts.fill(
         Measured,
         case,
         verdict=case.trust,
@@ -116,5 +116,5 @@ def _measured(case: Case, stats: Stats) -> Measured:
             *([json_parts.reason(failure_check(case.failure), case)] if case.failure else []),
             *(json_parts.reason(check, case) for check in case.checks if check.outcome != "ok"),
         ],
-        metrics={tag: json_parts.filled(Metric, stat) for tag, stat in stats.items()},
+        metrics={tag: json_parts.fill(Metric, stat) for tag, stat in stats.items()},
     )

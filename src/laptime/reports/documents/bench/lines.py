@@ -9,7 +9,7 @@ from laptime.records.run import Run
 from laptime.reports import _words as words
 from laptime.reports._words import label, printable
 from laptime.reports.document import Card
-from laptime.reports.documents.bench.reasons import disturbed, unmeasured
+from laptime.reports.documents.bench.reasons import list_unmeasured, say_disturbed
 from laptime.reports.documents.bench.table import Stats, headline, metrics, throughputs_of
 
 STARTUP = ("time/import", "time/export", "time/load", "time/compile", "time/first_call", "time/warm_up")
@@ -41,12 +41,12 @@ def lines(run: Run, stats: list[Stats]) -> list[tuple[str, str]]:
         ("inputs", inputs(run)),
         *(("start-up", _startup_text(*start)) for start in startups(run, stats).items()),
         *_memory(run, stats),
-        ("disturbed", disturbed(run)),
+        ("disturbed", say_disturbed(run)),
         *[
             (printable(tag), ", ".join(_with_interval(stat) + labels[case.key] for case, stat in pairs))
             for tag, pairs in groups.items()
         ],
-        *(("unmeasured", text) for text in unmeasured(run)),
+        *(("unmeasured", text) for text in list_unmeasured(run)),
     ]
 
 
@@ -58,12 +58,12 @@ def number(run: Run, stats: Stats) -> str:
     (rate,) = throughputs_of([stats])
     parts = [f"{_with_interval(head)} a call ({head.regime})"]
     parts += [_with_interval(rate)] if rate is not None and rate.value is not None else []
-    return ", ".join([*parts, words.title(run), words.held(run)])
+    return ", ".join([*parts, words.title(run), words.name_held(run)])
 
 
 def answer(run: Run, cards: list[Card]) -> list[tuple[str, str]]:
     """The first line of several cases: the fastest call and the highest throughput, each with its case."""
-    held = f", {words.held(run)}"
+    held = f", {words.name_held(run)}"
     best = [
         f"{estimate(each.figure, each.interval)} ({each.note.removesuffix(held)})"
         for each in cards

@@ -12,7 +12,7 @@ from laptime.records.run import Run
 from laptime.reports import _words as words
 from laptime.reports.commands import whole
 from laptime.reports.document import Cell, Facts, Folded, Section, Table
-from laptime.reports.fields import Field, listed
+from laptime.reports.fields import Field, tabulate
 
 
 def section(run: Run) -> Section:
@@ -58,7 +58,7 @@ def _settings(run: Run) -> Table:
         Field("value", lambda each: str(each[1].value)),
         Field("from", lambda each: each[1].origin),
     ]
-    return listed("setting", fields, run.plan.items(), row=lambda each: {"key": each[0]})
+    return tabulate("setting", fields, run.plan.items(), row=lambda each: {"key": each[0]})
 
 
 def _checks(run: Run) -> Table:
@@ -71,7 +71,7 @@ def _checks(run: Run) -> Table:
         Field("what it says", lambda each: each[1].sentence),
     ]
     notes = lambda each: {"notes": [f"next: {whole(each[1].next)}"] if each[1].next else []}  # noqa: E731
-    return listed("check-row", fields, every, row=notes, notes_title="next")
+    return tabulate("check-row", fields, every, row=notes, notes_title="next")
 
 
 def flat(value: Any, name: str = "") -> list[tuple[str, str]]:

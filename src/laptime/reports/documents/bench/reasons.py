@@ -77,7 +77,7 @@ def because(run: Run, headlines: list[Stat | None], reasons: list[Reason]) -> st
     if bad:
         first, *others = likewise(bad)
         more = f"; {count(len(others), 'more reason')}" if others else ""
-        return said(first, run) + more
+        return say_group(first, run) + more
     if run.status in ("running", "interrupted"):
         done = sum(case.status == "ok" for case in run.cases)
         some = f"{run.status}, with {done} of {count(len(run.cases), 'case')} complete"
@@ -107,7 +107,7 @@ def likewise(reasons: list[Reason]) -> list[list[Reason]]:
     return list(groups.values())
 
 
-def said(group: list[Reason], run: Run) -> str:
+def say_group(group: list[Reason], run: Run) -> str:
     """The first sentence of a group with its cases in brackets, and the cases of the others."""
     first, *others = group
     more = [label(case, run) for reason in others for case in reason.cases]
@@ -118,7 +118,7 @@ def said(group: list[Reason], run: Run) -> str:
     return f"{sentence} ({of_first})" if of_first and len(first.cases) < len(run.cases) else sentence
 
 
-def disturbed(run: Run) -> str:
+def say_disturbed(run: Run) -> str:
     """The share of settled samples that something outside the program hit, by cause; empty when none was."""
     labels: Counter[int] = Counter()
     for series in (s for case in run.cases for s in case.series if s.metric.tag == "latency"):
@@ -137,7 +137,7 @@ def disturbed(run: Run) -> str:
     return f"{percent(hit / settled)} of {count(settled, 'settled sample')}: {by_cause}"
 
 
-def unmeasured(run: Run) -> list[str]:
+def list_unmeasured(run: Run) -> list[str]:
     """List attempts that gave no number, with the reason: a missing number is never a zero."""
     sentences: dict[str, None] = {}
     for case in run.cases:
@@ -152,7 +152,7 @@ def junit_cases(run: Run) -> list[TestCase]:
     judged = [_verdict(verdict, cases.get(verdict.case)) for verdict in run.verdicts]
     # A verdict that there should have been a number is what its case has to say.
     told = {verdict.case for verdict in run.verdicts if verdict.kind == "measured"}
-    measured = [_measured(case) for case in run.cases if case.key not in told]
+    measured = [_make_test(case) for case in run.cases if case.key not in told]
     checked = [checks.test_case(check, case.key) for case in run.cases for check in case.checks]
     if not run.cases:
         measured = [TestCase(run.verb, "cases", "error", "invalid", "nothing was measured")]
@@ -167,7 +167,7 @@ def _verdict(verdict: Verdict, case: Case | None) -> TestCase:
     return test(outcome, verdict.word, verdict.sentence, verdict.next)
 
 
-def _measured(case: Case) -> TestCase:
+def _make_test(case: Case) -> TestCase:
     failure, test = case.failure, partial(TestCase, group=case.target, name=case.key, seconds=_seconds(case))
     if failure is not None and case.status == "failed":
         return test(outcome="error", kind=failure.kind, sentence=failure.what, next=failure.next)

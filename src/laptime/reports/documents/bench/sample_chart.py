@@ -85,9 +85,9 @@ class SampleChart:
     def __post_init__(self) -> None:
         self._together = self.beside or [self._series]
         self._factor, self._unit = unit(self._together)
-        self._on = cache(self._scaled)
+        self._on = cache(self._scale)
 
-    def drawn(self, width: float) -> Markup:
+    def draw(self, width: float) -> Markup:
         """Samples over time, and their distribution."""
         on, spans = self._on(width), _spans(self._on(width))
         marks = [
@@ -129,7 +129,7 @@ class SampleChart:
             "process": process[marked].tolist() if series.process else [],
         }
 
-    def _scaled(self, width: float) -> Drawn:
+    def _scale(self, width: float) -> Drawn:
         series, values = self._series, _sound(self._series)
         at = np.asarray(series.at or range(len(values)), dtype=float)
         kinds = kinds_of(series)
@@ -139,7 +139,7 @@ class SampleChart:
         everything = np.concatenate([_sound(each) for each in self._together])
         used = np.concatenate([select(each).values for each in self._together])
         y = _value_scale(everything, used, over_time)
-        marked = thinned(values, kinds, int(self.most * width / BROAD))
+        marked = thin(values, kinds, int(self.most * width / BROAD))
         on = Panel(over_time, x, y)
         places = on.points([(float(at[i]), float(values[i])) for i in marked])
         return Drawn(series, values, at, kinds, marked, places, on, Panel(side, x, y))
@@ -158,7 +158,7 @@ class SampleChart:
             svg.el("line", x1=side.left, x2=side.left, y1=side.top, y2=side.bottom, class_="axis"),
         ]
         if y.bend is not None:
-            parts.append(Level(y.bend, "bend").drawn(Panel(wide, x, y)))
+            parts.append(Level(y.bend, "bend").draw(Panel(wide, x, y)))
         return Markup("").join(parts)
 
     def _stat(self, name: str) -> Stat | None:
@@ -171,7 +171,7 @@ class SampleChart:
             return Markup("")
         place = on.over_time.frame._replace(right=on.side.frame.right)
         line = Level(median.value or 0.0, "median", ends=median.ci95)
-        return line.drawn(on.over_time._replace(frame=place))
+        return line.draw(on.over_time._replace(frame=place))
 
     def _quantiles(self, on: Drawn) -> Markup:
         """The median in figures, and names of other quantiles if there is room beside it."""
@@ -210,7 +210,7 @@ def kinds_of(series: Series) -> NDArray[np.intp]:
     return kinds
 
 
-def thinned(values: Floats, kinds: NDArray[np.intp], most: int) -> NDArray[np.intp]:
+def thin(values: Floats, kinds: NDArray[np.intp], most: int) -> NDArray[np.intp]:
     """Positions to draw: all, or of each kind the smallest and largest of equal slices in time."""
     if len(values) <= most:
         return np.arange(len(values))
@@ -269,7 +269,7 @@ def _boundaries(on: Drawn) -> Markup:
     named = {middle for middle, _ in apart((at, x(at) + 5 + wide[at] / 2, wide[at]) for at in names)}
     bottom = on.over_time.frame.bottom - 6
     return Markup("").join(
-        Border(middle).drawn(on.over_time)
+        Border(middle).draw(on.over_time)
         + (svg.el("text", name, x=x(middle) + 5, y=bottom, class_="tick small") if middle in named else "")
         for middle, name in names.items()
     )

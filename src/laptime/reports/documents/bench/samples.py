@@ -13,7 +13,7 @@ from laptime.reports import _words as words
 from laptime.reports.document import Block, Cell, Chart, Folded, Group, Section, Table
 from laptime.reports.documents.bench import sample_chart
 from laptime.reports.documents.bench.table import Stats, interval_text, lies_when, metric_of
-from laptime.reports.fields import Field, listed
+from laptime.reports.fields import Field, tabulate
 
 POINTS = 6000  # samples drawn on a whole page, about; a case gets its share of them, at most a third
 FAR = 2.0  # ratio of medians from which compared cases have an axis each
@@ -56,14 +56,14 @@ def _case(run: Run, index: int, stats: Stats, most: int) -> list[Block]:
 
 def _beside(run: Run, case: Case, series: Series) -> list[Series]:
     """Return the series on the same axis: all compared ones, unless their differences hide each one's own."""
-    keys = next((group for group in _compared(run) if case.key in group), {case.key})
+    keys = next((group for group in _group_keys(run) if case.key in group), {case.key})
     found = [each.find(series.metric.tag, series.regime) for each in run.cases if each.key in keys]
     timed = [each for each in found if each is not None and each.samples]
     medians = [statistics.median(each.samples) for each in timed]
     return timed if max(medians) <= FAR * min(medians) else [series]
 
 
-def _compared(run: Run) -> list[set[str]]:
+def _group_keys(run: Run) -> list[set[str]]:
     """Keys of cases that comparisons hold together, of one baseline for example."""
     groups: list[set[str]] = []
     for each in run.comparisons:
@@ -74,16 +74,16 @@ def _compared(run: Run) -> list[set[str]]:
 
 
 def _numbers(index: int, case: Case, stats: Stats) -> Table:
-    def named(stat: Stat) -> Cell:
+    def name_stat(stat: Stat) -> Cell:
         metric = metric_of([case], stat.tag)
         meaning = (metric.meaning, lies_when(metric)) if metric else ()
         return Cell(stat.tag, note=" ".join(filter(None, meaning)))
 
     fields = [
-        Field("metric", named, "code"),
+        Field("metric", name_stat, "code"),
         Field("value", lambda stat: Cell(stat.text, stat.value), "number"),
         Field("95 % interval", lambda stat: Cell(interval_text(stat)), "number"),
         Field("samples", "n", "count"),
         Field("note", "note"),
     ]
-    return listed(f"number-{index}", fields, stats.values(), row=lambda stat: {"key": stat.tag})
+    return tabulate(f"number-{index}", fields, stats.values(), row=lambda stat: {"key": stat.tag})

@@ -18,7 +18,7 @@ from laptime.records.run import Run
 from laptime.records.series import HEADLINE_ORDER, Metric
 from laptime.reports import _words as words
 from laptime.reports.document import Card, Cell, Table
-from laptime.reports.fields import Field, listed
+from laptime.reports.fields import Field, tabulate
 
 LATENCIES = tuple(regime.value for regime in HEADLINE_ORDER if regime.times_calls)
 ENERGIES = ("energy/item/net", "energy/item/gross", "energy/item", "energy/net", "energy/gross", "energy")
@@ -51,15 +51,15 @@ def table(run: Run, stats: list[Stats]) -> Table:
     fields = [
         *_names(run),
         *_numbers(run, stats, place),
-        bool(run.verdicts) and Field("checks", partial(_checked, run)),
+        bool(run.verdicts) and Field("checks", partial(_find_worst, run)),
         has_states and Field("verdict", lambda case: marks[id(case)]),
     ]
     cases = run.cases if any(stats) and any(fields) else []
     tones = {of: mark.tone * has_states for of, mark in marks.items()}
-    return listed("case", fields, cases, row=lambda case: {"key": case.key, "tone": tones[id(case)]})
+    return tabulate("case", fields, cases, row=lambda case: {"key": case.key, "tone": tones[id(case)]})
 
 
-def _checked(run: Run, case: Case) -> Cell:
+def _find_worst(run: Run, case: Case) -> Cell:
     """The worst word of what was asked of a case."""
     words = {verdict.word for verdict in run.verdicts if verdict.case == case.key}
     return Cell(next((word for word in ("broken", "undecided", "kept") if word in words), "-"))
@@ -221,7 +221,7 @@ def cards(run: Run, stats: list[Stats]) -> list[Card]:
             low, high = stat.ci95 or (math.inf, -math.inf)
             near = [of for of, each in measured if each.ci95 and each.ci95[0] <= high and low <= each.ci95[1]]
             conditions += [f"{words.label(of, run)} is about the same" for of in near if of is not case][:2]
-            conditions += [held] if (held := words.held(run)) else []
+            conditions += [held] if (held := words.name_held(run)) else []
             shown.append(Card(title, stat.text, interval=interval_text(stat), note=", ".join(conditions)))
     return shown[:6]
 

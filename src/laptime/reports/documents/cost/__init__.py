@@ -12,7 +12,7 @@ from laptime.kit.units import usd, usd_interval
 from laptime.records.cost import Cost, Line
 from laptime.reports import document as doc
 from laptime.reports.documents.cost import elsewhere, lines, words
-from laptime.reports.fields import Field, listed
+from laptime.reports.fields import Field, tabulate
 
 
 def document(cost: Cost) -> doc.Document:
@@ -22,7 +22,7 @@ def document(cost: Cost) -> doc.Document:
         title=words.title(cost),
         verdict=_headline(cost),
         conditions=words.conditions(cost),
-        warnings=[*cost.warnings, *_refused(cost)],
+        warnings=[*cost.warnings, *_list_refused(cost)],
         cards=words.cards(cost),
         brief=[
             *lines.brief(cost),
@@ -94,7 +94,7 @@ def _machine(cost: Cost, best: Line) -> str:
     return options + (f" --usd-per-hour {best.usd_per_hour:g}" if priced.known_by == "flag" else "")
 
 
-def _refused(cost: Cost) -> list[str]:
+def _list_refused(cost: Cost) -> list[str]:
     if not cost.refused:
         return []
     first = cost.refused[0]
@@ -107,7 +107,7 @@ def _prices(cost: Cost) -> doc.Section:
     fields = [
         Field("machine", "machine.name", "code"),
         Field("region", lambda each: each.machine.region or "-"),
-        Field("USD/h", words.shown("machine.usd_per_hour"), "number"),
+        Field("USD/h", words.show_field("machine.usd_per_hour"), "number"),
         Field("age", lambda each: each.age or "typed"),
         Field("source", lambda each: each.machine.source or "-"),
         Field("known by", "known_by"),
@@ -118,6 +118,6 @@ def _prices(cost: Cost) -> doc.Section:
         Field("machine", lambda each: each.name or "-", "code"),
         Field("why", "reason"),
     ]
-    refused = listed("refused", faults, cost.refused, title="Rows that were left out", most=50)
-    prices = listed("price", fields, cost.machines)
+    refused = tabulate("refused", faults, cost.refused, title="Rows that were left out", most=50)
+    prices = tabulate("price", fields, cost.machines)
     return doc.Section("prices", "Prices", [prices, refused], detail="folded")

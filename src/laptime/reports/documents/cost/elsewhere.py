@@ -9,7 +9,7 @@ from laptime.kit.units import percent, show, usd, usd_interval
 from laptime.records.cost import Cost, Elsewhere
 from laptime.reports import document as doc
 from laptime.reports.documents.cost import words
-from laptime.reports.fields import Field, listed
+from laptime.reports.fields import Field, tabulate
 
 _BRIEF = 12  # rows on a terminal
 _MOST = 150  # rows on the page; `--json` has all
@@ -72,18 +72,18 @@ def _table(name: str, title: str, rows: list[Elsewhere], cost: Cost, *, brief: i
         Field("throughput", _rate, "number", priority=1),
         Field("a call", _call, "number", priority=2),
         Field("limit", lambda row: row.limit or "-", priority=3),
-        Field("USD/h", words.shown("machine.usd_per_hour"), "number"),
-        Field("price seen", _seen, priority=1),
+        Field("USD/h", words.show_field("machine.usd_per_hour"), "number"),
+        Field("price seen", _show_seen, priority=1),
         Field("what is in it", lambda row: words.machine(row.machine) or "-", detail="page"),
         Field("why", lambda row: row.reason or "-", detail="page"),
         Field("source", lambda row: row.machine.source or "-", detail="page"),
     ]
     first = {id(row) for row in rows[:brief]}
     detail = lambda row: {"detail": "brief" if id(row) in first else "page"}  # noqa: E731
-    return listed(name, fields, rows, row=detail, title=title, total=len(rows), most=_MOST)
+    return tabulate(name, fields, rows, row=detail, title=title, total=len(rows), most=_MOST)
 
 
-def _seen(row: Elsewhere) -> doc.Cell:
+def _show_seen(row: Elsewhere) -> doc.Cell:
     return doc.Cell((row.machine.seen or "-") + " (old)" * row.is_old, tone="unclear" * row.is_old)
 
 

@@ -13,8 +13,8 @@ from laptime.records.cost import Cost, Elsewhere, Line
 from laptime.reports import document as doc
 from laptime.reports._words import busy_cores
 from laptime.reports.documents.cost import words
-from laptime.reports.fields import Field, cut, listed
-from laptime.reports.page.plot import Plot, Spot, Style, decades, numbered
+from laptime.reports.fields import Field, cut, tabulate
+from laptime.reports.page.plot import Plot, Spot, Style, decades, pick_style
 
 _BOUND = Style("square", "c5", "what the cheapest machine of a kind cannot beat")
 _MOST_BOUNDS = 16
@@ -30,11 +30,11 @@ def _table(cost: Cost) -> doc.Table:
         Field("case", "speed.label"),
         len({line.machine for line in cost.lines}) > 1 and Field("machine", "machine", "code"),
         Field(f"USD per 1 M {unit}", lambda line: words.price(line.cost), "number"),
-        Field("throughput", lambda line: doc.measured(line.speed.throughput), "number", f"{unit} per second"),
+        Field("throughput", lambda line: doc.as_cell(line.speed.throughput), "number", f"{unit} per second"),
         Field("latency", _latency, "number", regime="median", priority=2),
         # What holds for all lines stands in the verdict.
         len({line.speed.at for line in cost.lines}) > 1 and Field("at", "speed.at", priority=1),
-        Field(f"{unit} per USD", words.shown("units_per_usd", "{:,.0f}".format), "number", priority=3),
+        Field(f"{unit} per USD", words.show_field("units_per_usd", "{:,.0f}".format), "number", priority=3),
         Field("verdict", lambda line: doc.Cell(line.speed.verdict, tone=line.speed.verdict)),
     ]
 
@@ -42,7 +42,7 @@ def _table(cost: Cost) -> doc.Table:
         notes = [f"its price is that of {line.share:.3g} of {line.machine}"] if line.share < 1 else []
         return {"tone": "strong" if line.cheapest and len(cost.lines) > 1 else "", "notes": notes}
 
-    return listed("cost", fields, cost.lines, row=row)
+    return tabulate("cost", fields, cost.lines, row=row)
 
 
 def section(cost: Cost) -> doc.Section:
@@ -72,11 +72,11 @@ def savings(cost: Cost) -> doc.Section:
     fields = [
         Field("before", "before", "code"),
         Field("after", "after", "code"),
-        Field("USD per 1 M", words.shown("usd_before"), "number", regime="before"),
-        Field("USD per 1 M", words.shown("usd_after"), "number", regime="after"),
+        Field("USD per 1 M", words.show_field("usd_before"), "number", regime="before"),
+        Field("USD per 1 M", words.show_field("usd_after"), "number", regime="after"),
         Field("cheaper by", factor, "number"),
-        Field("saved a month", words.shown("usd_per_month"), "number", "at the given rate"),
-        Field("saved a training", words.shown("usd_per_training"), "number"),
+        Field("saved a month", words.show_field("usd_per_month"), "number", "at the given rate"),
+        Field("saved a training", words.show_field("usd_per_training"), "number"),
         Field("word", lambda each: doc.Cell(each.word, tone=each.word)),
     ]
     apart = (
@@ -84,7 +84,7 @@ def savings(cost: Cost) -> doc.Section:
         "laptime compare measures them side by side."
     )
     note = doc.Text("" if all(each.paired for each in cost.savings) else apart)
-    return doc.Section("savings", "Before and after", [listed("saving", fields, cost.savings), note])
+    return doc.Section("savings", "Before and after", [tabulate("saving", fields, cost.savings), note])
 
 
 def cores(cost: Cost) -> doc.Section:
@@ -96,12 +96,12 @@ def cores(cost: Cost) -> doc.Section:
         Field("efficiency", "efficiency", "share", "of a thread, against one alone"),
         Field("cores", busy_cores, note="physical ones that it keeps busy", priority=2),
         Field("machine", lambda row: row.machine or "-", "code", _SIZED),
-        Field("USD/h", words.shown("usd_per_hour"), "number", priority=1),
-        Field("USD per 1 M", words.shown("usd_per_million"), "number"),
+        Field("USD/h", words.show_field("usd_per_hour"), "number", priority=1),
+        Field("USD per 1 M", words.show_field("usd_per_million"), "number"),
         Field("promise", lambda row: _HOLDS[row.holds]),
     ]
     strong = lambda row: {"tone": "strong" if row.cheapest else ""}  # noqa: E731
-    table = listed("cores", fields, cost.cores, row=strong)
+    table = tabulate("cores", fields, cost.cores, row=strong)
     return doc.Section("cores", "Cores", [doc.Text(_cheapest(cost)), table])
 
 
@@ -121,11 +121,11 @@ def chart(cost: Cost) -> doc.Section:
     note = "Down and to the left is better. Vertical bars are 95 % intervals."
     if _bounds(cost):
         note += " Squares are bounds: a machine lies above and to the right of its square, or on it."
-    blocks = [doc.Chart("", lambda: _chart(cost), note=note)] if _measured(cost) else []
+    blocks = [doc.Chart("", lambda: _chart(cost), note=note)] if _find_measured(cost) else []
     return doc.Section("chart", "Cost against latency", blocks, detail="page")
 
 
-def _measured(cost: Cost) -> list[Line]:
+def _find_measured(cost: Cost) -> list[Line]:
     return [line for line in cost.lines if line.speed.latency and math.isfinite(line.usd_per_million)]
 
 
@@ -140,9 +140,9 @@ def _bounds(cost: Cost) -> dict[str, Elsewhere]:
 
 def _chart(cost: Cost) -> Plot:
     """Both axes are logarithmic: costs and latencies of machines differ by factors."""
-    measured, bounds, units = _measured(cost), _bounds(cost), words.units(cost)
+    measured, bounds, units = _find_measured(cost), _bounds(cost), words.units(cost)
     machines = list(dict.fromkeys(line.machine for line in measured))
-    styles = {name: numbered(at, f"{name}, measured") for at, name in enumerate(machines)}
+    styles = {name: pick_style(at, f"{name}, measured") for at, name in enumerate(machines)}
     # A machine is told by colour and shape if several lines have their own names.
     names = [line.speed.label if len(cost.lines) > 1 else line.machine for line in measured]
     spots = [_spot(line, styles[line.machine], name) for line, name in zip(measured, names, strict=True)]

@@ -33,7 +33,7 @@ def units(cost: Cost) -> str:
     return f"{names.pop()}s" if len(names) == 1 else "items" if names <= {"call", "item"} else "units"
 
 
-def shown(name: str, write: Callable[[Any], str] = usd) -> Callable[[Any], doc.Cell]:
+def show_field(name: str, write: Callable[[Any], str] = usd) -> Callable[[Any], doc.Cell]:
     """The cell of a number, US dollars mostly, by its attribute."""
     number = attrgetter(name)
     return lambda row: doc.Cell(write(number(row)), number(row))
@@ -125,11 +125,11 @@ def _monthly(line: Line, cost: Cost) -> list[tuple[str, str]]:
     if month is None:
         return []
     each = f"{usd(month.usd_per_million)} USD per 1 M {of} really served"
-    bill = f"{usd(month.usd)} USD at {month.rate:g} {of}/s: {_used(month)}"
+    bill = f"{usd(month.usd)} USD at {month.rate:g} {of}/s: {_say_use(month)}"
     return [("month", f"{bill}; {each}{_free(line, month.usd, cost)}")]
 
 
-def _used(month: Monthly) -> str:
+def _say_use(month: Monthly) -> str:
     return f"{count(month.machines, 'machine')}, used to {percent(month.utilization)}"
 
 
@@ -146,6 +146,6 @@ def cards(cost: Cost) -> list[doc.Card]:
         total, size = price(training.cost), f"{training.samples:,.0f} {cheapest.speed.unit}s"
         made.append(doc.Card("USD a training", total.text, f"{training.epochs:g} x {size}", total.interval))
     if (month := cheapest.monthly) is not None:
-        note = f"at {month.rate:g}/s, {_used(month)}"
+        note = f"at {month.rate:g}/s, {_say_use(month)}"
         made.append(doc.Card("USD a month at this rate", usd(month.usd), note))
     return made

@@ -14,12 +14,12 @@ from laptime.reports import document as doc
 from laptime.reports.commands import whole
 from laptime.reports.documents import verdicts
 from laptime.reports.documents.load import curve, data, levels
-from laptime.reports.documents.load.levels import Measured, offered, word
+from laptime.reports.documents.load.levels import Measured, label, word
 
 
 def document(run: Run) -> doc.Document:
     """Everything that a report says about a load test."""
-    measured = levels.measured(run)
+    measured = levels.list_levels(run)
     knee = curve.knee_of(run, measured)
     facts = doc.Facts([("knee", knee.sentence if knee else "")])
     return doc.Document(
@@ -63,7 +63,7 @@ def _verdict(run: Run, rows: Sequence[Measured]) -> doc.Headline:
     if not kept:
         least = unstable[0]
         answered = least.stats.answered.text if least.stats else "-"
-        sentence = f"above capacity at {offered(least.facts)}: about {answered} are answered, the queue grows"
+        sentence = f"above capacity at {label(least.facts)}: about {answered} are answered, the queue grows"
         rows_of = least.stats and least.stats.requests
         if since := rows_of and grew_since(rows_of.due, rows_of.end):
             sentence += f" from second {since:.0f} on"
@@ -71,8 +71,8 @@ def _verdict(run: Run, rows: Sequence[Measured]) -> doc.Headline:
     best = kept[-1]
     assert best.stats is not None
     between = ":" if best.facts.arrivals == AT_ONCE else " at"
-    said = [f"{_figure(best.facts, best.stats)}{between} {offered(best.facts)}"]
-    said += [f"above capacity from {offered(unstable[0].facts)} on"] if unstable else []
+    said = [f"{_figure(best.facts, best.stats)}{between} {label(best.facts)}"]
+    said += [f"above capacity from {label(unstable[0].facts)} on"] if unstable else []
     said += [check.sentence for check in best.case.checks if check.name in ("stood_still", "stepped")]
     figure = "" if run.trust == "invalid" else said[0].partition(";")[0]
     return doc.Headline(word(best), run.trust, "; ".join(said), next=commands[:1], figure=figure)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from msgspec import Struct
 
-from laptime.analysis.knee import kept_until, load_of
+from laptime.analysis.knee import find_load_knee, load_of
 from laptime.analysis.knee import knee as knee_among
 from laptime.analysis.load import LevelStats
 from laptime.kit.text import count
@@ -17,7 +17,7 @@ from laptime.kit.units import scale as unit_of
 from laptime.kit.units import show
 from laptime.records.run import Run
 from laptime.reports import document as doc
-from laptime.reports.documents.load.levels import Measured, offered
+from laptime.reports.documents.load.levels import Measured, label
 from laptime.reports.page.plot import Axis, Line, Plot, Spot, Style, decades
 
 _LINES = (
@@ -91,7 +91,7 @@ def _value(stats: LevelStats, q: float) -> float:
 def over_time(rows: Sequence[Measured]) -> doc.Section:
     """Each level: what requests took by when they were due, in slices of time. A stall stands out."""
     levels = [each for each in rows if each.stats is not None]
-    charts = [doc.Group(offered(each.facts), [doc.Chart("", partial(_over_time, each))]) for each in levels]
+    charts = [doc.Group(label(each.facts), [doc.Chart("", partial(_over_time, each))]) for each in levels]
     note = "Median and longest of the requests that were due in each slice of time; failed ones are left out."
     folded = doc.Folded(count(len(levels), "level"), charts, open=len(levels) <= _MOST_OPEN)
     return doc.Section("over-time", "Latency over time", [folded], note=note, detail="page")
@@ -135,7 +135,7 @@ def knee_of(run: Run, rows: Sequence[Measured]) -> Knee | None:
 
 
 def _of_promise(rows: Sequence[Measured], slo: str) -> Knee:
-    found = kept_until([each.stats for each in rows if each.stats is not None])
+    found = find_load_knee([each.stats for each in rows if each.stats is not None])
     if found is None:
         return Knee(None, None, f"not known: no level certainly keeps or breaks {slo}")
     least, most = (_load(load, rows) for load in found)

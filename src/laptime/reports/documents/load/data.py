@@ -80,7 +80,7 @@ Report = json_parts.struct(
 
 def report(run: Run, rows: Sequence[Measured]) -> Any:
     """The document as plain data."""
-    made = json_parts.filled(
+    made = json_parts.fill(
         Report,
         run,
         schema=SCHEMA,
@@ -95,7 +95,7 @@ def report(run: Run, rows: Sequence[Measured]) -> Any:
 
 def _level(each: Measured) -> OneLevel:
     case, stats = each.case, each.stats
-    return json_parts.filled(
+    return json_parts.fill(
         OneLevel,
         case,
         verdict=case.trust,
@@ -120,4 +120,4 @@ def _tokens(tokens: Tokens) -> dict[str, Any]:
 
 
 def _number(stat: Stat) -> Number:
-    return json_parts.filled(Number, stat)
+    return json_parts.fill(Number, stat)

@@ -11,12 +11,12 @@ from laptime.analysis.stat import Stat
 from laptime.kit.text import count
 from laptime.kit.units import percent, usd
 from laptime.records.case import Case
-from laptime.records.load import AT_ONCE, AT_SLO, Level, seen_here
+from laptime.records.load import AT_ONCE, AT_SLO, Level, count_here
 from laptime.records.run import Run
 from laptime.reports import document as doc
 from laptime.reports.commands import whole
 from laptime.reports.documents import verdicts
-from laptime.reports.fields import Field, cut, listed, told
+from laptime.reports.fields import Field, cut, tabulate, tell
 
 COLUMNS = ("mean", "median", "p95", "p99")
 _COUNTED = {"requests": "requests", "prompt tokens": "prompt", "output tokens": "output", "mean TTFT": "ttft"}
@@ -35,7 +35,7 @@ class Measured(NamedTuple):
         return self.stats is not None and self.stats.balance.grows
 
 
-def measured(run: Run) -> list[Measured]:
+def list_levels(run: Run) -> list[Measured]:
     """The levels of a run, in the order in which they were carried out."""
     made = [(case, case.details.load) for case in run.cases]
     return [Measured(case, facts, level_stats(case)) for case, facts in made if facts is not None]
@@ -50,7 +50,7 @@ def _table(rows: Sequence[Measured]) -> doc.Table:
         "99 of 100 requests are below it: the generator's own fault.",
     )
     fields = [
-        Field("offered", lambda each: offered(each.facts)),
+        Field("offered", lambda each: label(each.facts)),
         Field("answered", _of(lambda stats: _cell(stats.answered)), "number", "Whole answers per second."),
         *(
             Field(name, _latency(name), "number", regime="latency", priority=3 * (name == "mean"))
@@ -64,7 +64,7 @@ def _table(rows: Sequence[Measured]) -> doc.Table:
         _price(rows, "calls", lambda each: each.stats.answered.value if each.stats else None),
         Field("verdict", lambda each: doc.Cell(word(each), tone=each.case.trust)),
     ]
-    return listed("levels", fields, rows, row=lambda each: {"key": each.case.key})
+    return tabulate("levels", fields, rows, row=lambda each: {"key": each.case.key})
 
 
 def section(run: Run, rows: Sequence[Measured]) -> doc.Section:
@@ -73,7 +73,7 @@ def section(run: Run, rows: Sequence[Measured]) -> doc.Section:
     note = "Latency counts from when a request was due."
     note += " In brackets: the 95 % interval, by batch means." if table.has_intervals else ""
     ended = [each.facts for each in rows if each.facts.ended]
-    lasted = "; ".join(f"{offered(each)} {each.window:.0f} s: {_ENDED[each.ended]}" for each in ended)
+    lasted = "; ".join(f"{label(each)} {each.window:.0f} s: {_ENDED[each.ended]}" for each in ended)
     blocks = [table, doc.Facts([("lasted", lasted)])]
     return doc.Section("levels", "Levels", blocks, headed=False, note=note)
 
@@ -143,7 +143,7 @@ def word(each: Measured) -> str:
     return "unstable" if each.grows and each.case.trust != "invalid" else each.case.trust
 
 
-def offered(facts: Level) -> str:
+def label(facts: Level) -> str:
     """`8/s poisson`, `32 users`, `Server, 8/s poisson`, `Offline, at most 64`."""
     scenario = f"{facts.scenario}, " if facts.scenario else ""
     if facts.kind == "closed":
@@ -161,7 +161,7 @@ def reasons(run: Run, rows: Sequence[Measured]) -> doc.Section:
     if any(finding.kind == "load/peak" for finding in run.findings):  # the others only lead there
         rows = [each for each in rows if each.case.find(AT_SLO)] or rows[-1:]
     notices = [
-        verdicts.doubt(check, f"{offered(each.facts)}: " if several else "", whole(check.next, run))
+        verdicts.doubt(check, f"{label(each.facts)}: " if several else "", whole(check.next, run))
         for each in rows
         for check in each.case.checks
         if check.outcome != "ok"
@@ -179,7 +179,7 @@ def _missing(rows: Sequence[Measured]) -> str:
     for each in rows:
         if each.stats is not None and not each.grows:
             stats = (stat for name, stat in each.stats.latency.items() if name in COLUMNS)
-            notes[offered(each.facts)] = "; ".join(dict.fromkeys(s.note for s in stats if s.value is None))
+            notes[label(each.facts)] = "; ".join(dict.fromkeys(s.note for s in stats if s.value is None))
     lacking = [level for level, note in notes.items() if note]
     if not lacking:
         return ""
@@ -194,15 +194,15 @@ def token_section(run: Run, rows: Sequence[Measured]) -> doc.Section:
     exact = all(tokens.exact for _, tokens in made)
     gap = "ITL" if exact else "between chunks"
     fields = [
-        Field("offered", lambda each: offered(each.facts)),
+        Field("offered", lambda each: label(each.facts)),
         *(Field("TTFT", _first(name), "number", regime=name) for name in ("median", "p95")),
         *(Field(gap, _tokens("gap", name), "number", regime=name) for name in ("median", "p99")),
         Field("TPOT", _tokens("tpot", "median"), "number", regime="median"),
-        Field("tokens/s in", lambda each: told(_told(each).sent, "{:,.0f}".format), "number"),
-        Field("tokens/s out", lambda each: told(_told(each).got, "{:,.0f}".format), "number"),
-        _price(rows, "tokens out", lambda each: _told(each).got),
+        Field("tokens/s in", lambda each: tell(_unwrap(each).sent, "{:,.0f}".format), "number"),
+        Field("tokens/s out", lambda each: tell(_unwrap(each).got, "{:,.0f}".format), "number"),
+        _price(rows, "tokens out", lambda each: _unwrap(each).got),
     ]
-    table = listed("tokens", fields, [each for each, _ in made], row=lambda each: {"key": each.case.key})
+    table = tabulate("tokens", fields, [each for each, _ in made], row=lambda each: {"key": each.case.key})
     words = "TTFT ends at the first token; TPOT is (last - first) / (tokens after the first chunk)."
     words += " Tokens are the server's usage."
     if path := run.plan.get("path"):
@@ -216,14 +216,14 @@ def token_section(run: Run, rows: Sequence[Measured]) -> doc.Section:
     return doc.Section("tokens", "Tokens", blocks, headed=False)
 
 
-def _told(each: Measured) -> Tokens:
+def _unwrap(each: Measured) -> Tokens:
     assert each.stats
     assert each.stats.tokens
     return each.stats.tokens
 
 
 def _tokens(name: str, quantile: str) -> Callable[[Measured], doc.Cell]:
-    return lambda each: _cell(getattr(_told(each), name).get(quantile))
+    return lambda each: _cell(getattr(_unwrap(each), name).get(quantile))
 
 
 def _first(quantile: str) -> Callable[[Measured], doc.Cell]:
@@ -234,7 +234,7 @@ def _first(quantile: str) -> Callable[[Measured], doc.Cell]:
 
 def _turns(each: Measured, tokens: Tokens) -> str:
     first = ", ".join(f"{at}: {stat.text}" for at, stat in enumerate(tokens.by_turn, 1))
-    said = f"{offered(each.facts)}: median TTFT of turn {first}"
+    said = f"{label(each.facts)}: median TTFT of turn {first}"
     if not each.facts.cached:  # many servers do not say
         return said
     cached = each.facts.cached / max(1.0, tokens.prompt * each.facts.answered)
@@ -245,20 +245,20 @@ def server_section(rows: Sequence[Measured]) -> doc.Section:
     """Pairs of columns: here, and by the server's `/metrics`."""
     counted = [each for each in rows if each.facts.server is not None]
     fields = [
-        Field("offered", lambda each: offered(each.facts)),
+        Field("offered", lambda each: label(each.facts)),
         *(
-            Field(title, partial(_counted, name, side), "number", regime=side)
+            Field(title, partial(_show_count, name, side), "number", regime=side)
             for title, name in _COUNTED.items()
             for side in ("here", "server")
         ),
     ]
-    table = listed("server", fields, counted, row=lambda each: {"key": each.case.key})
+    table = tabulate("server", fields, counted, row=lambda each: {"key": each.case.key})
     words = "Counts of the server's /metrics beside those seen here; TTFT counts from sending."
     blocks = [doc.Text(words), table] if counted else []
     return doc.Section("server", "By the server's own count", blocks, headed=False)
 
 
-def _counted(name: str, side: str, each: Measured) -> doc.Cell:
-    counts = seen_here(each.case.requests, each.facts) if side == "here" else each.facts.server
+def _show_count(name: str, side: str, each: Measured) -> doc.Cell:
+    counts = count_here(each.case.requests, each.facts) if side == "here" else each.facts.server
     value = getattr(counts, name)
-    return doc.number(value, "s") if name == "ttft" else told(value, "{:,}".format)
+    return doc.number(value, "s") if name == "ttft" else tell(value, "{:,}".format)

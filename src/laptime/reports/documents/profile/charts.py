@@ -203,7 +203,7 @@ def phases(profile: Profile) -> Bars:
     return Bars(title="host", note=note, rows=rows, whole=whole, legend=legend, detail=detail)
 
 
-def untraced(profile: Profile) -> Bars:
+def draw_untraced(profile: Profile) -> Bars:
     """The step without the profiler, in its parts, beside the profiled one."""
     measured = profile.reconciled
     if measured is None:
@@ -253,10 +253,10 @@ def _lanes(shown: Timeline) -> dict[str, Any]:
         structs.asdict(lane) | {"name": _words.plain(lane.name), "start_ns": start}
         for lane, start in zip(shown.lanes, starts, strict=True)
     ]
-    return {"dur": max(shown.dur_ns, 1), **_named(shown), "lanes": lanes, "arrows": shown.arrows}
+    return {"dur": max(shown.dur_ns, 1), **_list_names(shown), "lanes": lanes, "arrows": shown.arrows}
 
 
-def _named(shown: Timeline | CallTree) -> dict[str, Any]:
+def _list_names(shown: Timeline | CallTree) -> dict[str, Any]:
     return {
         "names": [_words.plain(name[:_NAME]) for name in shown.names],
         "categories": [_words.plain(name) for name in shown.categories],
@@ -327,7 +327,7 @@ def _trees(profile: Profile, tree: CallTree) -> dict[str, Any]:
     trees = [{field: getattr(tree, field) for field in fields}, modules]
     return {
         "steps": max(profile.overview.steps, 1),
-        **_named(structs.replace(tree, names=[*tree.names, *(row.name for row in rows)])),
+        **_list_names(structs.replace(tree, names=[*tree.names, *(row.name for row in rows)])),
         "trees": trees,
         "views": [view for view in views if any(trees[view[1]][view[2]])],
     }

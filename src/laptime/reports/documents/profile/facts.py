@@ -97,7 +97,7 @@ def _workload(profile: Profile) -> Iterator[str]:
         )
 
 
-def _untraced(profile: Profile) -> Iterator[str]:
+def _say_untraced(profile: Profile) -> Iterator[str]:
     untraced = profile.reconciled
     if untraced is None:
         return
@@ -258,7 +258,7 @@ def _per_step(ns: float, profile: Profile) -> str:
 
 _TOPICS: dict[str, Callable[[Profile], Iterator[str]]] = {
     "program": _workload,
-    "untraced": _untraced,
+    "untraced": _say_untraced,
     "device": _devices,
     "host": _host,
     "synchronised": _synchronisations,
@@ -279,7 +279,7 @@ def cards(profile: Profile) -> list[Card]:
     if profile.is_snapshot:
         return [_peak(memory) for memory in profile.memory if memory.peak is not None]
     if profile.is_log:
-        return [_compiled(profile)]
+        return [_sum_compiling(profile)]
     return [_step(profile), *(_device(profile) if profile.overview.devices else _cpu(profile))]
 
 
@@ -288,7 +288,7 @@ def _peak(memory: Memory) -> Card:
     return Card(title=f"peak of {memory.device}", figure=words.size(memory.peak or 0), note=note)
 
 
-def _compiled(profile: Profile) -> Card:
+def _sum_compiling(profile: Profile) -> Card:
     again = sum(bool(row.reasons) for row in profile.compilations)
     spent = sum(row.total_ns for row in profile.compilations)
     return Card(

@@ -74,7 +74,7 @@ def _tables(roofline: Roofline) -> list[doc.Table]:
     named = [
         Field("class", "kind", brief=True),
         Field("operator", lambda row: words.operator(row.name, 48), "code"),
-        Field("input shapes", lambda row: words.shortened(row.shapes, 60), "code"),
+        Field("input shapes", lambda row: words.shorten(row.shapes, 60), "code"),
     ]
     numbers = [
         Field("calls", "calls", "count"),
@@ -88,7 +88,7 @@ def _tables(roofline: Roofline) -> list[doc.Table]:
         Field("FLOP/byte", "intensity", "number", "arithmetic intensity"),
         Field("in", lambda row: ", ".join(row.flop), note="types that are computed in"),
         Field(
-            "not counted", _uncounted, note="share of the time whose work the shapes do not show", brief=True
+            "not counted", _say_missed, note="share of the time whose work the shapes do not show", brief=True
         ),
     ]
     classes = [named[0], *numbers]
@@ -111,7 +111,7 @@ def _bound(work: Work) -> doc.Cell | None:
     return doc.Cell(text=f"{work.bound} {percent(work.share)}", value=work.share)
 
 
-def _uncounted(work: Work) -> str:
+def _say_missed(work: Work) -> str:
     if not work.uncounted_ns:
         return ""
     of = ", ".join(words.operator(name, 40) for name in work.uncounted)
@@ -163,6 +163,6 @@ def _spot(work: Work) -> Spot:
     assert work.intensity
     assert work.flops
     share = f", {percent(work.share)} of the {work.bound} ceiling" if work.share is not None else ""
-    text = f"{work.name} {words.shortened(work.shapes, 80)}: {show(work.flops, 'FLOP/s')}{share}"
+    text = f"{work.name} {words.shorten(work.shapes, 80)}: {show(work.flops, 'FLOP/s')}{share}"
     text += f", {words.time(work.total_ns)}"
     return Spot(work.intensity, work.flops, _MARKS.get(work.kind, _OTHERS), text)

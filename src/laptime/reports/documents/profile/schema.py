@@ -61,7 +61,7 @@ Document = json_parts.struct(
 
 def report(run: Run) -> Struct:
     """The run as the struct of the document."""
-    return json_parts.filled(
+    return json_parts.fill(
         Document,
         run,
         run.profile,
@@ -74,4 +74,4 @@ def report(run: Run) -> Struct:
 
 def _advice(finding: Finding) -> Advice:
     gain_ns = math.nan if finding.gain is None else finding.gain * 1e9
-    return json_parts.filled(Advice, finding, gain_ns=round(gain_ns) if math.isfinite(gain_ns) else None)
+    return json_parts.fill(Advice, finding, gain_ns=round(gain_ns) if math.isfinite(gain_ns) else None)

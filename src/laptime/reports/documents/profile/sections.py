@@ -107,7 +107,7 @@ def _time(profile: Profile) -> doc.Section:
     panels = [
         *[drawn] * bool(steps),
         *([charts.phases(profile)] if devices else []),
-        charts.untraced(profile),
+        charts.draw_untraced(profile),
     ]
     return doc.Section(
         id="time",

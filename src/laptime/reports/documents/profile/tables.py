@@ -57,7 +57,7 @@ def operators(profile: Profile) -> list[Table]:
     note = "without child operators and own runtime calls"
     fields = [
         Field("operator", lambda row: words.operator(row.name, 64), "code", brief=True),
-        Field("input shapes", lambda row: words.shortened(row.shapes, 48), "code"),
+        Field("input shapes", lambda row: words.shorten(row.shapes, 48), "code"),
         Field("device self", "device_self_ns", "time", launched, bar=True, brief=on_device),
         *([share] if on_device else []),
         Field("device total", "device_total_ns", "time", children, brief=on_device),
@@ -88,7 +88,7 @@ def operators(profile: Profile) -> list[Table]:
 def _types(texts: Sequence[str]) -> str:
     """The types of the tensors of the most frequent call, `float, c10::Half`; others begin with a capital."""
     names = re.findall(r"\b[a-z][\w: ]*", texts[0]) if texts else []
-    return words.shortened(", ".join(dict.fromkeys(name.removeprefix("c10::") for name in names)), 24)
+    return words.shorten(", ".join(dict.fromkeys(name.removeprefix("c10::") for name in names)), 24)
 
 
 def _stacks(row: OperatorRow, index: int) -> list[Extra]:
@@ -128,7 +128,7 @@ def kernels(profile: Profile) -> list[Table]:
         Field("registers", "registers", "count", "per thread"),
         Field("shared memory", "shared_memory", "bytes"),
     ]
-    by_launch, full = profile.kernels_by_launch, lambda row: words.shortened(row.name, 700)
+    by_launch, full = profile.kernels_by_launch, lambda row: words.shorten(row.name, 700)
     return [
         table("kernels", fields, profile.kernels, title="by name", brief=5, full=full),
         table("kernels_by_launch", fields, by_launch, title="by operator and launch", most=150),
@@ -276,7 +276,7 @@ def primitives(profile: Profile) -> list[Table]:
     fields = [
         Field("primitive", "kind", "code"),
         Field("implementation", "implementation", "code"),
-        Field("shapes", lambda row: words.shortened(row.shapes, 80), "code"),
+        Field("shapes", lambda row: words.shorten(row.shapes, 80), "code"),
         Field("calls", "calls", "count"),
         Field("total", "total_ns", "time", bar=True),
     ]
@@ -324,7 +324,7 @@ def _path(path: CriticalPath) -> doc.Table:
         Field("longest", "longest_ns", "short"),
         Field("where", lambda row: words.place(row.stack), "code", "of the longest", brief=True),
     ]
-    full = lambda row: words.shortened(row.name, 300)  # noqa: E731
+    full = lambda row: words.shorten(row.name, 300)  # noqa: E731
     extras = lambda row, index: frames(row.stack)  # noqa: E731
     return table("path", fields, path.rows, full=full, extras=extras, folded=_FOLDED)
 

@@ -114,12 +114,12 @@ def operator(name: str, most: int = 60) -> str:
 def cut(name: str, most: int) -> str:
     """A name with its middle left out, or the end of its template parameters: what tells least."""
     if "<" in name and ", " in name:
-        return shortened(name, most)
+        return shorten(name, most)
     head = (most - 1) // 2
     return name if len(name) <= most else f"{name[:head]}…{name[head + 1 - most :]}"
 
 
-def shortened(text: str, most: int) -> str:
+def shorten(text: str, most: int) -> str:
     """The text with its end left out."""
     return text if len(text) <= most else f"{text[: most - 1].rstrip(' ,<')}…"
 

@@ -91,10 +91,10 @@ def _cards(run: Run, tuning: Tuning) -> list[doc.Card]:
     first, last, before, after = tuning.baseline, tuning.final, tuning.before, tuning.after
     if first and last:
         if tuning.model is None or tuning.goal != "latency":  # a gain is of one figure, which is shown
-            before_it = f"{words.rate(first)} before"
-            rows.append((f"{words.items(tuning)} per second", words.rate(last), before_it))
+            title = f"{words.items(tuning)} per second"
+            rows.append((title, words.rate(last), f"{words.rate(first)} before"))
         if words.kind(tuning) is words.SCRIPT or tuning.goal == "latency":
-            rows.append((words.timed(tuning), show(last.step, "s"), f"{show(first.step, 's')} before"))
+            rows.append((words.name_timed(tuning), show(last.step, "s"), f"{show(first.step, 's')} before"))
         if first.peak and last.peak:
             rows.append(("peak memory", show(last.peak, "B"), f"{show(first.peak, 'B')} before"))
     if before and after and before.utilization is not None and after.utilization is not None:
@@ -104,7 +104,8 @@ def _cards(run: Run, tuning: Tuning) -> list[doc.Card]:
         kind = words.kind(tuning)
         note = f"of a {kind.unit}, from the {kind.name} against itself"
         rows.append(("smallest gain it can show", _words.percent(smallest), note))
-    rows.append(("changes kept", str(len(tuned.kept(tuning))), f"of {len(tuned.tried(tuning))} tried"))
+    tried = f"of {len(tuned.list_tried(tuning))} tried"
+    rows.append(("changes kept", str(len(tuned.list_kept(tuning))), tried))
     return [doc.Card(title, figure, note=note) for title, figure, note in rows[:_MOST_CARDS]]
 
 

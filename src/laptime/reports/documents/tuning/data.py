@@ -74,7 +74,7 @@ def document(run: Run) -> Struct:
     assert tuning is not None
     line = headline(run)
     before, after = tuning.before, tuning.after
-    return json_parts.filled(
+    return json_parts.fill(
         Document,
         tuning,
         run,

@@ -51,19 +51,19 @@ def _with_gain(tuning: Tuning, outcome: tuned.Outcome) -> tuple[str, str, Tone] 
         case "smaller":
             return gain, _sizes(tuning), "trusted"
         case "gate failed" | "gate undecided":
-            return outcome, _ungated(tuning), "invalid" if outcome == "gate failed" else "noisy"
+            return outcome, _say_ungated(tuning), "invalid" if outcome == "gate failed" else "noisy"
         case "patch fails":
             return outcome, f"{_broken(tuning)}; measured again: {gain}", "invalid"
         case "limit broken" | "limit undecided":
             return outcome, _limits(tuning, gain), "invalid" if outcome == "limit broken" else "noisy"
         case "same" | "slower" | "unclear" if tuning.recipe:
-            changes = f"{count(len(tuned.kept(tuning)), 'change')} kept"
+            changes = f"{count(len(tuned.list_kept(tuning)), 'change')} kept"
             return gain, f"{changes}; {_rates(tuning)}", "invalid" if outcome == "slower" else "noisy"
     return None
 
 
 def _without_gain(run: Run, tuning: Tuning, outcome: tuned.Outcome) -> tuple[str, str, Tone]:
-    number, recipe = len(tuned.tried(tuning)), count(len(tuned.kept(tuning)), "change")
+    number, recipe = len(tuned.list_tried(tuning)), count(len(tuned.list_kept(tuning)), "change")
     match outcome:
         case "dry run":
             named = [rung for rung in tuning.ladder if rung.name != tuned.CONTROL]
@@ -76,12 +76,12 @@ def _without_gain(run: Run, tuning: Tuning, outcome: tuned.Outcome) -> tuple[str
         case "failed":
             return outcome, f"the {words.kind(tuning).name} did not run to the end of the session", "invalid"
         case "interrupted":
-            recipe = f", {len(tuned.kept(tuning))} of them kept" if tuning.recipe else ""
+            recipe = f", {len(tuned.list_kept(tuning))} of them kept" if tuning.recipe else ""
             has = f", and the {place} has them" if (place := _place(tuning)) else ""
             text = f"{count(number, 'change')} tried{recipe}{has}; the whole was not measured again"
             return outcome, text, "noisy"
         case "not measured" if tuning.recipe:
-            return outcome, f"{recipe} kept, but {_lacked(tuning)}", "noisy"
+            return outcome, f"{recipe} kept, but {_say_why(tuning)}", "noisy"
         case "not measured" if tuning.shortfall:
             return outcome, tuning.shortfall.sentence, "noisy"
         case "not measured":
@@ -90,7 +90,7 @@ def _without_gain(run: Run, tuning: Tuning, outcome: tuned.Outcome) -> tuple[str
             what = "could be decided" if number else "was tried"
             return outcome, f"the budget of {show(tuning.budget, 's')} ended before a change {what}", "noisy"
     better = "made it smaller" if tuning.goal == "memory" else "made it faster"
-    broken = [rung for rung in tuned.tried(tuning) if rung.verdict == "failed"]
+    broken = [rung for rung in tuned.list_tried(tuning) if rung.verdict == "failed"]
     text = f"{count(number, 'change')} tried, none {better}" if number else "no change could be tried"
     if broken and len(broken) == number:
         return "nothing gained", f"{number} tried, none ran; {broken[0].label}: {broken[0].reason}", "unknown"
@@ -99,14 +99,14 @@ def _without_gain(run: Run, tuning: Tuning, outcome: tuned.Outcome) -> tuple[str
         still = ", ".join(f"{rung.label} {words.effect(rung.speedup, rung.ci95)}" for rung in races)
         return "unclear", f"{count(number, 'change')} tried, none kept; still open: {still}", "noisy"
     if won := tuned.unkept(tuning):
-        text = f"{count(number, 'change')} tried, none kept; {_refused(won[0])}"
+        text = f"{count(number, 'change')} tried, none kept; {_say_refused(won[0])}"
     if (smallest := tuned.detectable(run)) is not None:
         unit = words.kind(tuning).unit
         text += f"; {_words.percent(smallest)} of a {unit} is the smallest gain that could be shown"
     return "nothing gained", text, "unknown"
 
 
-def _lacked(tuning: Tuning) -> str:
+def _say_why(tuning: Tuning) -> str:
     """Say why the gain has no interval, and what the pairs showed that are too few for one."""
     sentence = tuning.shortfall.sentence if tuning.shortfall else "the whole was not measured again"
     if not (tuning.baseline and tuning.final):
@@ -140,7 +140,7 @@ def _rates(tuning: Tuning) -> str:
         return "measured again in new processes"
     rates = f"{words.rate(first)} -> {words.rate(last)} {words.items(tuning)}/s"
     if tuning.goal == "latency":
-        rates = f"{show(first.step, 's')} -> {show(last.step, 's')} {words.timed(tuning)}"
+        rates = f"{show(first.step, 's')} -> {show(last.step, 's')} {words.name_timed(tuning)}"
     again = words.kind(tuning).again.format(f"{first.processes}+{last.processes}")
     return f"{rates}, measured again {again}"
 
@@ -173,16 +173,16 @@ def _doubt(tuning: Tuning) -> str:
     return ""
 
 
-def _refused(rung: Rung) -> str:
+def _say_refused(rung: Rung) -> str:
     gain = f"{rung.label} was {words.effect(rung.speedup, rung.ci95)} as fast"
     verb = "could not be decided by" if rung.gate.word == "undecided" else "failed"
     return f"{gain}, but {verb} its gate: {rung.gate.reason}"
 
 
-def _ungated(tuning: Tuning) -> str:
+def _say_ungated(tuning: Tuning) -> str:
     undecided = [rung for rung in tuned.unkept(tuning) if rung.gate.word == "undecided"]
     if undecided and not tuning.recipe:
-        return _refused(undecided[0])
+        return _say_refused(undecided[0])
     if tuning.gate.word != "failed" and tuning.convergence.word == "fails":
         return f"it does not train as well: {tuning.convergence.sentence}"
     leads = {"failed": "the final set failed the gate", "none": "the final set was not gated"}
@@ -207,7 +207,7 @@ def next_steps(run: Run) -> list[str]:
     outcome, is_tune = tuned.outcome(run), run.verb == "tune"
     if outcome == "dry run":
         return [_again(run)]
-    found = _found(run, tuning) if tuning.recipe or tuning.server is None else []
+    found = _list_next(run, tuning) if tuning.recipe or tuning.server is None else []
     if not _is_open(tuning, outcome):
         return found if outcome in _GAINED else []
     is_cut = outcome == "interrupted"
@@ -240,7 +240,7 @@ def _enough(tuning: Tuning, outcome: tuned.Outcome) -> str:
     return f"{max(more * tuning.budget, 60.0):.0f}s"
 
 
-def _found(run: Run, tuning: Tuning) -> list[str]:
+def _list_next(run: Run, tuning: Tuning) -> list[str]:
     """List the commands that use the final set and that check it again: of a session, not of such a check."""
     apply = [f"git apply {_words.printable(tuning.patch.path)}"] if tuning.patch.path else []
     apply += [_words.printable(tuning.patch.command)] if tuning.patch.command else []

@@ -14,7 +14,7 @@ from laptime.records.tuning import Gate, GateCheck, Rung, Tuning
 from laptime.reports import _words
 from laptime.reports import document as doc
 from laptime.reports.documents.tuning import words
-from laptime.reports.fields import Field, listed, told
+from laptime.reports.fields import Field, tabulate, tell
 
 _RULED_OUT = 4
 NUMERICS = {
@@ -32,7 +32,7 @@ def section(tuning: Tuning) -> doc.Section:
     ruled_out = list(tuning.ruled_out.items())
     more = len(ruled_out) - _RULED_OUT
     first = ", ".join(f"{name} ({why})" for name, why in ruled_out[:_RULED_OUT])
-    left = [*untried(tuning), ("ruled out", f"{first} and {more} more: --json" if more > 0 else first)]
+    left = [*list_untried(tuning), ("ruled out", f"{first} and {more} more: --json" if more > 0 else first)]
     title = f"{count(len(ruled_out), 'optimization')} ruled out before racing"
     return doc.Section(
         "ladder",
@@ -49,7 +49,7 @@ def section(tuning: Tuning) -> doc.Section:
 
 def ladder(tuning: Tuning) -> doc.Table:
     """The changes that were tried, one row each; columns without any value are left out."""
-    rungs, said = tuned.tried(tuning), _fields(tuning)
+    rungs, said = tuned.list_tried(tuning), _fields(tuning)
     shown = (field for field in said if any(field.of(rung).text not in ("", "-") for rung in rungs))
 
     def row(rung: Rung) -> dict[str, Any]:
@@ -61,7 +61,7 @@ def ladder(tuning: Tuning) -> doc.Table:
             extras = [doc.Extra(caption="what the gate found", table=table)]
         return {"tone": "strong" if is_kept(rung) else "weak", "notes": notes, "extras": extras}
 
-    return listed("rungs", shown, rungs, row=row)
+    return tabulate("rungs", shown, rungs, row=row)
 
 
 def _fields(tuning: Tuning) -> list[Field]:
@@ -69,15 +69,15 @@ def _fields(tuning: Tuning) -> list[Field]:
     busy = "share of the step that the device works"
     return [
         Field("change", lambda rung: doc.Cell(words.change(rung))),
-        Field("memory", lambda rung: told(rung.memory if memory else None, words.ratio), "number"),
+        Field("memory", lambda rung: tell(rung.memory if memory else None, words.ratio), "number"),
         Field("speed" if memory else "effect", lambda rung: _effect(rung, 0), "number"),
         Field("95 % interval", lambda rung: _effect(rung, 1), "number", priority=3),
         Field("word", lambda rung: doc.Cell(rung.verdict, tone=rung.verdict)),
-        Field("kept", lambda rung: doc.Cell(_kept(rung))),
+        Field("kept", lambda rung: doc.Cell(_say_kept(rung))),
         Field("gate", _gate),
-        Field("device", lambda rung: told(rung.utilization, _words.percent), "number", busy, priority=4),
+        Field("device", lambda rung: tell(rung.utilization, _words.percent), "number", busy, priority=4),
         Field(
-            "compiling", lambda rung: told(rung.compile_seconds or None, seconds), "number", detail="folded"
+            "compiling", lambda rung: tell(rung.compile_seconds or None, seconds), "number", detail="folded"
         ),
     ]
 
@@ -92,7 +92,7 @@ def is_kept(rung: Rung) -> bool:
     return rung.kept and not rung.dropped
 
 
-def _kept(rung: Rung) -> str:
+def _say_kept(rung: Rung) -> str:
     return "dropped" if rung.dropped else "replaced" if rung.replaced else "yes" if rung.kept else "no"
 
 
@@ -111,7 +111,7 @@ def questions(gate: Gate, id: str) -> doc.Table:
         Field("limit", lambda check: _figure(check.limit), "number"),
         Field("in words", "sentence"),
     ]
-    return listed(id, fields, checks, detail="folded")
+    return tabulate(id, fields, checks, detail="folded")
 
 
 def _figure(number: float | None) -> doc.Cell:
@@ -154,7 +154,7 @@ def control(tuning: Tuning) -> str:
     return f"identity, which changes nothing: {effect}{race.verdict}, {count(race.rounds, 'round')}"
 
 
-def untried(tuning: Tuning) -> list[tuple[str, str]]:
+def list_untried(tuning: Tuning) -> list[tuple[str, str]]:
     """Changes that were only suggested or not tried; those with the same reason stand together."""
     groups: dict[tuple[str, str], list[str]] = {}
     for verdict in ("suggested", "not tried"):
@@ -181,7 +181,7 @@ def stairs(tuning: Tuning) -> doc.Bars:
 
     Lengths are in times the speed of the script as it is; the numbers are each change's own effect: their
     product is no second answer to what was gained."""
-    rungs = [r for r in tuned.tried(tuning) if _is_sound(r.speedup) and tuning.goal != "memory"]
+    rungs = [r for r in tuned.list_tried(tuning) if _is_sound(r.speedup) and tuning.goal != "memory"]
     level = 1.0
     rows: list[doc.Bar] = []
 

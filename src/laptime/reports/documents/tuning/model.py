@@ -19,7 +19,7 @@ from laptime.reports import document as doc
 from laptime.reports.documents.profile import roofline
 from laptime.reports.documents.tuning import ladder
 from laptime.reports.documents.tuning.ladder import gate_facts, gate_result, questions
-from laptime.reports.fields import Field, listed, told
+from laptime.reports.fields import Field, tabulate, tell
 
 FORMS = {
     "as_is": "PyTorch, as it is",
@@ -57,7 +57,7 @@ def sections(tuning: Tuning) -> list[doc.Section]:
         sameness(tuning, model),
         ladder.section(tuning),
         bounds(model),
-        served(model),
+        show_points(model),
         calls(tuning, model),
     ]
 
@@ -79,7 +79,7 @@ def _latencies(*measured: Measured | None) -> doc.Table:
         *(Field(f"p{round(100 * q)}", partial(_quantile, q), "number") for q in _QUANTILES),
         Field("peak memory", lambda each: doc.number(each[1].peak, "B"), "number"),
     ]
-    return listed("latencies", fields, sides)
+    return tabulate("latencies", fields, sides)
 
 
 def _quantile(q: float, each: tuple[str, Measured]) -> doc.Cell:
@@ -106,12 +106,12 @@ def sameness(tuning: Tuning, model: TunedModel) -> doc.Section:
         Field("largest error", _figure("largest"), "number"),
         Field("absolute", _figure("absolute"), "number"),
         Field("cosine", _figure("cosine", ".6f"), "number"),
-        Field("top-1 the same", lambda each: told(each.top1, _words.percent), "number"),
+        Field("top-1 the same", lambda each: tell(each.top1, _words.percent), "number"),
         Field("worst input", lambda each: f"call {each.worst} of {model.calls}" if each.worst else "-"),
     ]
     note = "Errors over the root mean square of the model's own output; the worst of all recorded calls."
     gate = doc.Facts(gate_facts(tuning.gate, _COMPARED))
-    blocks = [gate, listed("outputs", fields, model.outputs), questions(tuning.gate, "questions")]
+    blocks = [gate, tabulate("outputs", fields, model.outputs), questions(tuning.gate, "questions")]
     return doc.Section("same", "Does it compute the same?", blocks, note=note if model.outputs else "")
 
 
@@ -119,7 +119,7 @@ def _figure(name: str, digits: str = ".2g") -> Callable[[OutputSameness], doc.Ce
     return lambda each: doc.Cell(format(getattr(each, name), digits), getattr(each, name))
 
 
-def served(model: TunedModel) -> doc.Section:
+def show_points(model: TunedModel) -> doc.Section:
     """Show the limits, and every set that was measured: those that no other one beats are on the front."""
     limits = [(_LIMITS.get(each.name, "limit"), f"{each.outcome}: {each.sentence}") for each in model.limits]
     points = model.points if len(model.points) > 1 else []
@@ -138,7 +138,7 @@ def served(model: TunedModel) -> doc.Section:
     ]
     better = f"a call's median, throughput{', energy' * energy} or memory"
     note = f"Front: no other one is better in {better} without being worse in another."
-    blocks = [doc.Facts(limits), listed("front", fields, points)]
+    blocks = [doc.Facts(limits), tabulate("front", fields, points)]
     return doc.Section("points", "What was measured on the way", blocks, note=note if points else "")
 
 
@@ -152,7 +152,7 @@ def facts(tuning: Tuning, model: TunedModel) -> list[tuple[str, str]]:
     if model.folder:
         text = f"{model.folder}: tuned.py needs {', '.join(model.needs)}; its load() gives a callable"
     else:
-        kept = count(len(tuned.kept(tuning)), "change")
+        kept = count(len(tuned.list_kept(tuning)), "change")
         text = f"{kept} kept, {_no_folder(tuning, model)}" if tuning.recipe else ""
     return [*rows, ("folder", text)]
 
@@ -171,7 +171,7 @@ def _no_folder(tuning: Tuning, model: TunedModel) -> str:
 def bound(model: TunedModel) -> str:
     """`compute 62 % -> memory 71 %`; "" if it was not asked."""
     sides = _sides(model).values()
-    said = [_said(side.word, side.reasons) if side.word else "not recorded" for side in sides]
+    said = [_say_share(side.word, side.reasons) if side.word else "not recorded" for side in sides]
     if all(not side.word for side in sides):
         said = [side.missing for side in sides][:1]
     return " -> ".join(said)
@@ -183,9 +183,9 @@ def bounds(model: TunedModel) -> doc.Section:
     fields = [
         Field("call", lambda row: row[0]),
         Field("class", lambda row: row[1].kind),
-        Field("operators", lambda row: told(row[1].operators, number), "number", priority=4),
+        Field("operators", lambda row: tell(row[1].operators, number), "number", priority=4),
         Field("time", lambda row: doc.number(row[1].seconds, "s"), "number", priority=1),
-        Field("share", lambda row: told(row[1].share, percent), "number"),
+        Field("share", lambda row: tell(row[1].share, percent), "number"),
         Field("FLOP/s", lambda row: doc.number(row[2] and row[2].flops, "FLOP/s"), "number", priority=3),
         Field("bytes/s", lambda row: doc.number(row[2] and row[2].bandwidth, "B/s"), "number", priority=5),
         Field("bound", lambda row: row[1].word),
@@ -205,7 +205,7 @@ def bounds(model: TunedModel) -> doc.Section:
         "The word has half of the time."
     )
     charts = roofline.charts({f"Roofline, {title}": each for title, each in drawn.items()}, detail="page")
-    blocks = [doc.Facts(facts), listed("by_class", fields, rows), *charts]
+    blocks = [doc.Facts(facts), tabulate("by_class", fields, rows), *charts]
     return doc.Section("bounds", "What bounds a call", blocks, note=note if rows else "")
 
 
@@ -217,7 +217,7 @@ def _sides(model: TunedModel) -> dict[str, CallBounds]:
     return {title: side for title, side in both if side is not None}
 
 
-def _said(word: str, reasons: Mapping[str, float]) -> str:
+def _say_share(word: str, reasons: Mapping[str, float]) -> str:
     """`compute 62 %`; `neither (compute 45 %, overhead 12 %)`."""
     if word in reasons:
         return f"{word} {percent(reasons[word])}"

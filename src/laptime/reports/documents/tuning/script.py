@@ -39,7 +39,7 @@ def brief(tuning: Tuning) -> list[tuple[str, str]]:
 
 def sections(tuning: Tuning) -> list[doc.Section]:
     """The patch, the gate, the ladder, what bounds the step, and what is only suggested."""
-    return [patch(tuning), sameness(tuning), ladder.section(tuning), limits(tuning), suggested(tuning)]
+    return [patch(tuning), sameness(tuning), ladder.section(tuning), limits(tuning), show_suggested(tuning)]
 
 
 def patch(tuning: Tuning) -> doc.Section:
@@ -48,7 +48,7 @@ def patch(tuning: Tuning) -> doc.Section:
     return doc.Section("patch", "The patch", [doc.Facts(facts(tuning)), diff])
 
 
-def suggested(tuning: Tuning) -> doc.Section:
+def show_suggested(tuning: Tuning) -> doc.Section:
     """The diff of what is never applied on its own; it grows from rung to rung."""
     diffs = [rung.suggestion for rung in tuning.ladder if "@@" in rung.suggestion]
     text = tuning.patch.suggestions or (diffs[-1] if diffs else "")
@@ -120,7 +120,7 @@ def _curves(training: Convergence) -> list[Line]:
         ("as it is", "line thin c5", training.baseline),
         ("with the changes", "line thin c0", training.final),
     ]
-    lines = [Line(_thinned(curve), class_, name) for name, class_, curves in sides for curve in curves]
+    lines = [Line(_thin(curve), class_, name) for name, class_, curves in sides for curve in curves]
     return [line for line in lines if len(line.points) > 1]
 
 
@@ -139,7 +139,7 @@ def _losses(training: Convergence) -> Plot:
     )
 
 
-def _thinned(curve: Sequence[float]) -> list[tuple[float, float]]:
+def _thin(curve: Sequence[float]) -> list[tuple[float, float]]:
     every = max(1, len(curve) // _POINTS)
     points = [(at + 1.0, value) for at, value in enumerate(curve)][::every]
     return [(at, value) for at, value in points if math.isfinite(value) and abs(value) < 1e12]
@@ -195,7 +195,7 @@ def parts(tuning: Tuning) -> doc.Table:
         columns += [doc.Column(title, "number"), doc.Column(share, "share", bar=True)]
     rows = [
         doc.Row([part(name), *(cell for side in sides for cell in _cells(side, name))])
-        for name in _ordered(names)
+        for name in _order(names)
     ]
     return doc.Table("parts", columns, rows)
 
@@ -214,7 +214,7 @@ def bands(before: dict[str, float], after: dict[str, float], title: str, note: s
         for name, side in (("before", before), ("after", after))
     ]
     rows = [
-        doc.Bar(name, sum(side.values()), show(sum(side.values()), "s"), parts=_coloured(side))
+        doc.Bar(name, sum(side.values()), show(sum(side.values()), "s"), parts=_colour(side))
         for name, side in sides
         if side and sides[0][1]
     ]
@@ -223,15 +223,15 @@ def bands(before: dict[str, float], after: dict[str, float], title: str, note: s
     return doc.Bars(rows, title=title, note=note, legend=legend)
 
 
-def _coloured(side: dict[str, float]) -> list[doc.Bar]:
-    bars = [(name, side[name], COLOURS.get(name, "annotation")) for name in _ordered(side)]
+def _colour(side: dict[str, float]) -> list[doc.Bar]:
+    bars = [(name, side[name], COLOURS.get(name, "annotation")) for name in _order(side)]
     return [
         doc.Bar(part(name), value, show(value, "s"), share=value / sum(side.values()), kind=colour)
         for name, value, colour in bars
     ]
 
 
-def _ordered(names: Iterable[str]) -> list[str]:
+def _order(names: Iterable[str]) -> list[str]:
     order = {name: at for at, name in enumerate(COLOURS)}
     return sorted(names, key=lambda name: order.get(name, len(order)))
 

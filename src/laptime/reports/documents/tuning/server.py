@@ -9,7 +9,7 @@ from laptime.reports import _words
 from laptime.reports import document as doc
 from laptime.reports.documents.tuning import ladder, words
 from laptime.reports.documents.tuning.ladder import questions
-from laptime.reports.fields import Field, listed
+from laptime.reports.fields import Field, tabulate
 
 _SIDES = {"baseline": "as it is", "final": "tuned"}
 
@@ -60,7 +60,7 @@ def section(tuning: Tuning, server: TunedServer) -> doc.Section:
         Field("starts", lambda each: str(each[1].processes), "number"),
         Field("blocks", lambda each: str(each[1].steps), "number"),
     ]
-    return doc.Section("server", "The server", [doc.Facts(rows), listed("sides", fields, sides)])
+    return doc.Section("server", "The server", [doc.Facts(rows), tabulate("sides", fields, sides)])
 
 
 def sameness(tuning: Tuning, server: TunedServer) -> doc.Section:

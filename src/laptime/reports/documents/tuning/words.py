@@ -55,7 +55,7 @@ def kind(tuning: Tuning) -> Kind:
     return SERVER if tuning.server is not None else MODEL if tuning.model is not None else SCRIPT
 
 
-def timed(tuning: Tuning) -> str:
+def name_timed(tuning: Tuning) -> str:
     """Name what a latency is of: `a step`, `p95 time to first token`."""
     return tuning.server.figure if tuning.server is not None else f"a {kind(tuning).unit}"
 
@@ -67,10 +67,10 @@ def items(tuning: Tuning) -> str:
     if tuning.model is not None:
         return "items"
     measured = tuning.final or tuning.baseline
-    return counted(measured) if measured is not None else "samples"
+    return name_counted(measured) if measured is not None else "samples"
 
 
-def counted(measured: Measured) -> str:
+def name_counted(measured: Measured) -> str:
     """Steps, if nothing says how many samples one has: then one is counted in each."""
     is_one = math.isclose(measured.throughput * measured.step, 1.0, rel_tol=0.3)
     return "steps" if is_one else "samples"

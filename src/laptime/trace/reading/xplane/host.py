@@ -105,7 +105,7 @@ class StepRanges(NamedTuple):
 
 def find(lines: Sequence[Line], kinds: Sequence[dict[int, Kind]]) -> StepRanges | None:
     """Steps and phases of these lines (one dictionary of kinds each); None if nothing tells a step."""
-    candidates = _numbered(lines, kinds) or _called(lines, kinds)
+    candidates = _find_numbered(lines, kinds) or _find_called(lines, kinds)
     if candidates is None:
         return None
     line, name, steps = candidates
@@ -135,7 +135,7 @@ def _name(kinds: dict[int, Kind], event: Event) -> str:
     return kind.name if kind else ""
 
 
-def _numbered(lines: Sequence[Line], kinds: Sequence[dict[int, Kind]]) -> Steps | None:
+def _find_numbered(lines: Sequence[Line], kinds: Sequence[dict[int, Kind]]) -> Steps | None:
     """Ranges with a number: those called train, else the most frequent ones, by start."""
     numbered = defaultdict[tuple[int, str], list[tuple[int, int, int]]](list)
     for at, line in enumerate(lines):
@@ -149,7 +149,7 @@ def _numbered(lines: Sequence[Line], kinds: Sequence[dict[int, Kind]]) -> Steps 
     return at, name, sorted(numbered[at, name], key=lambda step: step[1:])
 
 
-def _called(lines: Sequence[Line], kinds: Sequence[dict[int, Kind]]) -> Steps | None:
+def _find_called(lines: Sequence[Line], kinds: Sequence[dict[int, Kind]]) -> Steps | None:
     """Return ranges from each call of the function that takes most time to its next."""
     durations = defaultdict[tuple[int, str], int](int)
     for at, line in enumerate(lines):

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from laptime.kit.protobuf import NUMBER, double, fields, signed
+from laptime.kit.protobuf import NUMBER, double, fields, read_signed
 
 Fact = int | float | str
 NO_FACTS: dict[str, Fact] = {}
@@ -87,7 +87,7 @@ def _entry(data: bytes, at: int, end: int) -> tuple[int, Kind]:
     number, texts = 0, dict[int, str]()
     for field, value, stop in fields(data, at, end):
         if field == 1 and stop == NUMBER:
-            number = signed(value)
+            number = read_signed(value)
         elif field == 2 and stop != NUMBER:
             texts = _texts(data, value, stop, (2, 4))
     return number, Kind(texts.get(2, ""), texts.get(4, ""))
@@ -103,7 +103,7 @@ def _line(data: bytes, at: int, end: int, words: Words) -> Line:
     texts, began, events = _texts(data, at, end, (2, 11)), 0, []
     for field, value, stop in fields(data, at, end):
         if field == 3 and stop == NUMBER:
-            began = signed(value)
+            began = read_signed(value)
         elif field == 4 and stop != NUMBER:
             events.append((value, stop))
     name = texts.get(11) or texts.get(2, "")
@@ -116,11 +116,11 @@ def _event(data: bytes, at: int, end: int, began: int, words: Words) -> Event:
     for field, value, stop in fields(data, at, end):
         if stop == NUMBER:
             if field == 1:
-                kind = signed(value)
+                kind = read_signed(value)
             elif field == 2:
-                offset = signed(value)
+                offset = read_signed(value)
             elif field == 3:
-                duration = signed(value)
+                duration = read_signed(value)
         elif field == 4:
             event_facts = facts or {}
             if _stat(data, value, stop, words, event_facts, wanted=False):
@@ -135,7 +135,7 @@ def _stat(data: bytes, at: int, end: int, words: Words, into: dict[str, Fact], w
     value: Fact = 0
     for field, raw, stop in fields(data, at, end):
         if field == 1 and stop == NUMBER:
-            name = words.get(signed(raw), "")
+            name = words.get(read_signed(raw), "")
             if not wanted and name not in OF_EVENTS:
                 return False
         elif field == 5 and stop != NUMBER:
@@ -143,9 +143,9 @@ def _stat(data: bytes, at: int, end: int, words: Words, into: dict[str, Fact], w
         elif stop == NUMBER and field == 2:
             value = double(raw)
         elif stop == NUMBER and field in (3, 4):
-            value = signed(raw)
+            value = read_signed(raw)
         elif stop == NUMBER and field == 7:
-            value = words.get(signed(raw), "")
+            value = words.get(read_signed(raw), "")
     into[name] = value
     return True
 

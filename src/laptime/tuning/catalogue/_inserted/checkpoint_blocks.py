@@ -32,9 +32,9 @@ def recompute(block: Any) -> None:
     """Keep only the inputs of a block for its backward pass."""
     forward = block.forward
 
-    def recomputed(*args: Any, **kwargs: Any) -> Any:
+    def run(*args: Any, **kwargs: Any) -> Any:
         if not torch.is_grad_enabled():
             return forward(*args, **kwargs)
         return checkpoint(forward, *args, use_reentrant=False, **kwargs)
 
-    block.forward = recomputed
+    block.forward = run

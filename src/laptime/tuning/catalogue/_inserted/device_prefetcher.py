@@ -21,15 +21,15 @@ class DevicePrefetcher:
         return getattr(self.loader, name)
 
     def __iter__(self) -> Iterator[Any]:
-        return prefetched(self.loader)
+        return prefetch_all(self.loader)
 
 
-def prefetched(batches: Any, device: str = "cuda") -> Iterator[Any]:
+def prefetch_all(batches: Any, device: str = "cuda") -> Iterator[Any]:
     """The batches, on the device; each is copied on a stream of its own while the one before is used."""
     cuda: Any = torch.cuda
     stream = cuda.Stream()
 
-    def copied(batch: Any) -> tuple[Any, Any]:
+    def start_copy(batch: Any) -> tuple[Any, Any]:
         with cuda.stream(stream):
             moved = tree_map_only(torch.Tensor, lambda each: each.to(device, non_blocking=True), batch)
         return moved, stream.record_event()
@@ -42,7 +42,7 @@ def prefetched(batches: Any, device: str = "cuda") -> Iterator[Any]:
 
     waiting: list[tuple[Any, Any]] = []
     for batch in batches:
-        waiting.append(copied(batch))
+        waiting.append(start_copy(batch))
         if len(waiting) > 1:
             yield ready(*waiting.pop(0))
     for last in waiting:

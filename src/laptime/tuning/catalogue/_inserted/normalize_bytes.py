@@ -13,9 +13,9 @@ class NormalizeBytes:
         self.std = torch.tensor(std).view(-1, 1, 1)
 
     def __call__(self, model: Any, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
-        return tuple(self.normalized(image) for image in inputs)
+        return tuple(self.normalize(image) for image in inputs)
 
-    def normalized(self, images: Any) -> Any:
+    def normalize(self, images: Any) -> Any:
         """Other inputs are passed on."""
         if not isinstance(images, torch.Tensor) or images.dtype != torch.uint8 or images.dim() != 4:
             return images

@@ -10,13 +10,13 @@ HERE = Path(__file__).resolve().parent
 def load() -> Any:
     import torch
 
-    from laptime.tuning.inference.draft import by_position, opened
+    from laptime.tuning.inference.draft import by_position, load_target
     from laptime.tuning.inference.samples import first_of
 
     settings = json.loads((HERE / "recipe.json").read_text())["settings"]
     names = settings["names"]
     sample = None if names is None else first_of(Path(settings["calibration"]), names)
-    module, _ = by_position(opened(settings["target"], sample, settings["device"]), settings["batch"])
+    module, _ = by_position(load_target(settings["target"], sample, settings["device"]), settings["batch"])
 
     def model(*inputs: Any) -> Any:
         with torch.no_grad():

@@ -73,7 +73,7 @@ def onnx_runtime(place: Path) -> Record:
 
     sessions, made = list[Any](), onnxruntime.InferenceSession
 
-    def profiled(path: Any, options: Any = None, *rest: Any, **more: Any) -> Any:
+    def make_session(path: Any, options: Any = None, *rest: Any, **more: Any) -> Any:
         options = more.pop("sess_options", options) or onnxruntime.SessionOptions()
         options.enable_profiling = True
         options.profile_file_prefix = str(place.with_suffix(""))
@@ -91,7 +91,7 @@ def onnx_runtime(place: Path) -> Record:
             "recorder": f"ONNX Runtime {onnxruntime.__version__}, enable_profiling",
         }
 
-    onnxruntime.InferenceSession = profiled
+    onnxruntime.InferenceSession = make_session
     return record
 
 
@@ -166,7 +166,7 @@ def main() -> None:
     parent = arm["channel_to_parent"]()
     folder, recorded, kind, runtime, place, seconds = sys.argv[1:]
     record = RECORDERS[runtime](Path(place))
-    model = arm["loaded"](Path(folder))
+    model = arm["load_model"](Path(folder))
     inputs = arm["inputs_in"](Path(recorded), as_arrays=kind == "arrays")[0]
     seconds_of(lambda: model(*inputs), WARM_UP - 1)
     call = max(seconds_of(lambda: model(*inputs), 1), 1e-6)

@@ -33,7 +33,7 @@ from laptime.trace.reading import reader
 from laptime.trace.tables import work
 from laptime.tuning.inference.changes import form_of
 from laptime.tuning.inference.evaluator import ModelEvaluator
-from laptime.tuning.inference.folders import answer_of, built
+from laptime.tuning.inference.folders import answer_of, strip
 from laptime.tuning.inference.recording import process
 from laptime.tuning.inference.setups import Setup
 from laptime.tuning.optimization import Recipe
@@ -53,7 +53,7 @@ def model_bounds(evaluator: ModelEvaluator, final: Recipe, setup: Setup, measure
     is_plain = setup.instances == 1 and not setup.threads and setup.batch == evaluator.batch
     before, after = measured
     sides = [(Recipe(), before)]
-    sides += [(final, after if is_plain else None)] if built(final) else []
+    sides += [(final, after if is_plain else None)] if strip(final) else []
     with evaluator.accounting.spent_on("record"):
         made = list(_each(evaluator, sides))
     return ModelBounds(before=made[0], after=made[1] if len(made) > 1 else None)
@@ -79,7 +79,7 @@ def _each(evaluator: ModelEvaluator, sides: list[tuple[Recipe, Measured | None]]
             if not why:
                 usable = machine.environment().usable_cpus
                 known = known or of_cores(usable)
-                made = recorded(evaluator, recipe)
+                made = record(evaluator, recipe)
                 yield bounds(made, call, cores(usable), known)
                 continue
         except KeyboardInterrupt:
@@ -93,7 +93,7 @@ def _each(evaluator: ModelEvaluator, sides: list[tuple[Recipe, Measured | None]]
 def _call(evaluator: ModelEvaluator, recipe: Recipe, measured: Measured | None) -> float:
     """Seconds of a call that is not recorded: measured again, or on the way, or now.
     Raises TrialFailed: it does not run."""
-    alone = evaluator.timings[built(recipe)].seconds if evaluator.raced.instances == 1 else []
+    alone = evaluator.timings[strip(recipe)].seconds if evaluator.raced.instances == 1 else []
     samples = measured.samples if measured is not None else [alone]
     if not any(samples):  # calls of several instances at once do not count
         with evaluator.arm(recipe) as arm:
@@ -105,11 +105,11 @@ def _seconds(evaluator: ModelEvaluator, call: float) -> float:
     return LONGER * evaluator.ready + max(SECONDS, FEWEST * call)
 
 
-def recorded(evaluator: ModelEvaluator, recipe: Recipe) -> Recorded:
+def record(evaluator: ModelEvaluator, recipe: Recipe) -> Recorded:
     """Some calls of a recipe's folder as its runtime's profiler has seen them.
     Raises TrialFailed: it does not run, or nothing was recorded. LookupError, ValueError: what was recorded
     is not what its reader knows."""
-    folder, form = evaluator.folders.written(recipe), "as_is"
+    folder, form = evaluator.folders.ensure(recipe), "as_is"
     if evaluator.folders.is_isolated(recipe):
         form = evaluator.folders.form(recipe)
     runtime = "pytorch" if form == "as_is" else form_of(form).profiler

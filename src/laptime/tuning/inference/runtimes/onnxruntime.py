@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from laptime.backends._onnx.exporting import traced_program
+from laptime.backends._onnx.exporting import trace_program
 from laptime.backends.torch.tensors import tensors
 from laptime.kit.errors import UserCodeError
 from laptime.measure.recorded_calls import Array, RecordedCalls
@@ -109,7 +109,7 @@ def _export(draft: Draft, folder: Path) -> None:
     tries = [draft.open_sizes("batch", lengths=lengths) for lengths in (True, False)]
     try:
         with torch.no_grad():
-            program = traced_program(
+            program = trace_program(
                 draft.module, tuple(draft.inputs), {}, draft.inputs, opset=OPSET, tries=tries
             )
     except UserCodeError as error:

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from laptime.analysis.agreement import LIMITS, Call, judged, measured
+from laptime.analysis.agreement import LIMITS, Call, judge, measure
 from laptime.measure.recorded_calls import RecordedCall, RecordedCalls
 from laptime.tuning.inference.changes import Form, ModelChange
 from laptime.tuning.inference.draft import Draft, refusing
@@ -93,12 +93,12 @@ def write_int8(draft: Draft, folder: Path) -> None:
     recorded = RecordedCalls.load(draft.calibration).calls[0]
     with refusing("NNCF cannot quantise it"):
         model = openvino.Core().read_model(folder / "model.xml")
-        openvino.save_model(_quantised(model, recorded), folder / "int8.xml", compress_to_fp16=False)
+        openvino.save_model(_quantise(model, recorded), folder / "int8.xml", compress_to_fp16=False)
     for suffix in (".xml", ".bin"):
         (folder / f"int8{suffix}").replace(folder / f"model{suffix}")
 
 
-def _quantised(model: Any, recorded: RecordedCall) -> Any:
+def _quantise(model: Any, recorded: RecordedCall) -> Any:
     """The model in int8, without the operators that cannot be."""
     import nncf
     import openvino
@@ -106,7 +106,7 @@ def _quantised(model: Any, recorded: RecordedCall) -> Any:
     calls = nncf.Dataset([recorded.inputs], lambda call: dict(enumerate(call)))
     quantised = nncf.quantize(model, calls, subset_size=1)
     compiled = openvino.compile_model(quantised, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
-    judgement = judged(_errors(compiled, recorded), "int8")
+    judgement = judge(_errors(compiled, recorded), "int8")
     if judgement.word != "different" and judgement.share <= 1:
         return quantised
 
@@ -130,7 +130,7 @@ def _quantised(model: Any, recorded: RecordedCall) -> Any:
 
 def _errors(compiled: Any, recorded: RecordedCall) -> Any:
     made = [each.copy() for each in compiled(recorded.inputs).to_tuple()]
-    return measured([Call(made, recorded.outputs, recorded.batch)], against="the model as it is")
+    return measure([Call(made, recorded.outputs, recorded.batch)], against="the model as it is")
 
 
 FORMS = {

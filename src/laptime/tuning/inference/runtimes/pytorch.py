@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from laptime.measure.recorded_calls import RecordedCalls
 from laptime.tuning.inference.arm_process import leaves, names_of
 from laptime.tuning.inference.changes import Form, ModelChange
-from laptime.tuning.inference.draft import Draft, Refused, first_words, refusing, structured
+from laptime.tuning.inference.draft import Draft, Refused, first_words, refusing, restructure
 from laptime.tuning.optimization import Options
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def in_half_precision(draft: Draft, dtype: str) -> None:
         def forward(self, *given: torch.Tensor) -> Any:
             output = self.module(*(each.to(half) if each.is_floating_point() else each for each in given))
             made = [each.to(own) for each, own in zip(leaves(output), types, strict=True)]
-            return structured(made, names_of(output))
+            return restructure(made, names_of(output))
 
     draft.module = Cast(draft.module).eval()
 

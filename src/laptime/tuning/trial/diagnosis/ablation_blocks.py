@@ -227,7 +227,7 @@ def noise(blocks: list[TimedBlock]) -> float:
     return float(sqrt(fmean(ratio * ratio for ratio in ratios)) ** weight * UNKNOWN_NOISE ** (1 - weight))
 
 
-def derived(seconds: dict[str, float], measured: dict[str, float]) -> dict[str, float]:
+def derive(seconds: dict[str, float], measured: dict[str, float]) -> dict[str, float]:
     """Variants that need not run on a CPU, where parts follow each other: from the parts of whole steps."""
     whole, total = seconds.get("whole"), sum(measured.values())
     if whole is None or total <= 0.0:

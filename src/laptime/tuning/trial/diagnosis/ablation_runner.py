@@ -238,7 +238,7 @@ class AblationRunner(TrialMode):
     def _settle(self) -> None:
         """Plan the blocks once enough steps have passed and nothing compiles any more."""
         observed = self._observed
-        compiled, steps = facts.compiled(), observed.settled_steps
+        compiled, steps = facts.sum_compiled(), observed.settled_steps
         compiles, self._compiled = compiled != self._compiled, compiled
         self._left = 1
         is_slow = observed.settled.seconds[-1] > ablation_blocks.SLOW
@@ -256,7 +256,7 @@ class AblationRunner(TrialMode):
             accelerator=observed.accelerator,
             closure=observed.closure,
             scaler="grad_scaler" in observed.facts,
-            compiled=facts.compiled() > 0,
+            compiled=facts.sum_compiled() > 0,
             cuts=tuple(variant for variant in CUTS if observed.cached and self._cut(variant)),
         )
         self._queue = ablation_blocks.plan_blocks(traits, seconds=self._plan.seconds, order=self._plan.order)

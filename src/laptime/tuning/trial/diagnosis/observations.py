@@ -105,7 +105,7 @@ def _times(observed: Observations, values: dict[str, Any], notes: list[str]) -> 
     if not observed.accelerator and not workers and (found := ablation_blocks.contradiction(seconds, parts)):
         notes.append(found)
     if not observed.accelerator and not observed.closure:
-        seconds = {**ablation_blocks.derived(seconds, parts), **seconds}
+        seconds = {**ablation_blocks.derive(seconds, parts), **seconds}
     for variant in ("lint", "synchronised", "traced"):
         seconds.pop(variant, None)
     values["step"] = seconds.get("whole", 0.0)
@@ -197,7 +197,7 @@ def _facts(observed: Observations, values: dict[str, Any], notes: list[str]) -> 
         "autocast": observed.autocast or (observed.syncs.halves and is_full),
         "checkpointing": observed.syncs.checkpointing,
         "attention": observed.syncs.attention,
-        "compiled": facts.compiled() > 0,
+        "compiled": facts.sum_compiled() > 0,
         "closure": observed.closure,
         "accumulation": steps > 0 and observed.backwards / steps / optimizers >= 2 and not observed.closure,
         "in_library": bool(observed.libraries) and "" not in observed.libraries,

@@ -26,7 +26,7 @@ from types import FrameType
 from typing import Any
 
 from laptime.tuning.loop_profile import Site
-from laptime.tuning.trial.loop import replaced
+from laptime.tuning.trial.loop import replace_attr
 from laptime.tuning.trial.source_sites import SiteCounts, users_frame
 
 VALUES = {"_local_scalar_dense": "item", "equal": "equal", "is_nonzero": "bool"}
@@ -94,7 +94,7 @@ class SyncDetector:
         self._watches.enter_context(_operators(self._operator_ran))
         self._watches.enter_context(_methods(self._method_called))
         # Torch leaves all modes while it writes a tensor's values: that function is watched itself.
-        self._watches.callback(replaced(_tensor_str, "_str", _str))
+        self._watches.callback(replace_attr(_tensor_str, "_str", _str))
 
     def leave(self) -> None:
         """No step is looked at. Safe to call twice."""
@@ -134,8 +134,8 @@ class SyncDetector:
                 files = [frame.f_code.co_filename for frame, _ in walk_stack(sys._getframe(1))]
                 self.checkpointing = all(any(file.endswith(end) for file in files) for end in RECOMPUTED)
             return
-        what = VALUES.get(name) or SIZES.get(name) or _indexed(name, arguments)
-        what = what or _copied(name, arguments, result)
+        what = VALUES.get(name) or SIZES.get(name) or _find_mask(name, arguments)
+        what = what or _find_copy(name, arguments, result)
         if what is None or (name in VALUES and _is_torchs_own(sys._getframe(1))):
             return
         if not self.accelerator or what == COPY or any(_kind(each) not in HOST for each in arguments):
@@ -176,7 +176,7 @@ def _kind(value: Any, otherwise: str = "cpu") -> Any:
     return getattr(getattr(value, "device", None), "type", otherwise)
 
 
-def _indexed(name: str, arguments: tuple[Any, ...]) -> str | None:
+def _find_mask(name: str, arguments: tuple[Any, ...]) -> str | None:
     """Indexing by a mask: torch counts its elements first."""
     if name not in INDEXED or len(arguments) < 2:
         return None
@@ -187,7 +187,7 @@ def _indexed(name: str, arguments: tuple[Any, ...]) -> str | None:
     return "index by a mask" if is_mask else None
 
 
-def _copied(name: str, arguments: tuple[Any, ...], result: Any) -> str | None:
+def _find_copy(name: str, arguments: tuple[Any, ...], result: Any) -> str | None:
     if name not in COPIES or not arguments:
         return None
     source = arguments[1] if name == "copy_" and len(arguments) > 1 else arguments[0]
@@ -234,7 +234,7 @@ class DeviceTime:
             return
         with suppress(Exception):
             profiler.__exit__(None, None, None)
-            self.seconds = covered(_intervals(profiler.events())) or None
+            self.seconds = sum_union(_intervals(profiler.events())) or None
 
     @property
     def per_step(self) -> float | None:
@@ -242,7 +242,7 @@ class DeviceTime:
         return self.seconds / self.steps if self.seconds is not None and self.steps else None
 
 
-def covered(intervals: Iterable[tuple[float, float]]) -> float:
+def sum_union(intervals: Iterable[tuple[float, float]]) -> float:
     """Length of the union of (begin, end): streams that work at the same time count once."""
     total, reached = 0.0, float("-inf")
     for begin, end in sorted(intervals):

@@ -17,7 +17,7 @@ from laptime.instrument.importing import WhenImported
 from laptime.kit.errors import LaptimeError
 from laptime.tuning.optimization import load
 from laptime.tuning.trial import source_sites
-from laptime.tuning.trial.loop import CannotApply, ConstructorCall, Loop, Undo, replaced
+from laptime.tuning.trial.loop import CannotApply, ConstructorCall, Loop, Undo, replace_attr
 
 PER_STEP = ("batch", "input", "forward", "backward", "step", "zero_grad")
 """Kinds of callbacks that are called in every step."""
@@ -105,7 +105,7 @@ class ActiveChanges:
                 call.arguments = before
                 self.refuse(loop, str(refusal))
 
-    def wrapped(self, dataset: Any) -> Any:
+    def wrap_dataset(self, dataset: Any) -> Any:
         """A map-style dataset, inside the wrappers of the changes."""
         for loop in list(self.changes):
             try:
@@ -114,7 +114,7 @@ class ActiveChanges:
                 self.refuse(loop, str(refusal))
         return dataset
 
-    def replaced(self, kind: str, value: Any) -> Any:
+    def replace_value(self, kind: str, value: Any) -> Any:
         """A value passed through all callbacks, each of which may replace it: kind is batch, input or
         backward."""
         for loop, replace in self.per_step[kind]:
@@ -226,7 +226,7 @@ class ConstructorCalls:
 
         dataset = call.arguments.get("dataset")
         if dataset is not None and not isinstance(dataset, IterableDataset):
-            dataset = call.arguments["dataset"] = self._changes.wrapped(dataset)
+            dataset = call.arguments["dataset"] = self._changes.wrap_dataset(dataset)
         starts = [start for loop in self._changes.changes for start in loop.callbacks["worker"]]
         if starts and call.arguments.get("num_workers"):
             own = call.arguments.get("worker_init_fn")
@@ -306,7 +306,7 @@ class LibraryCalls(WhenImported):
         def __init__(self_: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
             calls.library(original, self_, args, kwargs)
 
-        self._back = replaced(cls, "__init__", __init__)
+        self._back = replace_attr(cls, "__init__", __init__)
 
 
 @lru_cache(maxsize=256)

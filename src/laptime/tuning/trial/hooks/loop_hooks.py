@@ -138,7 +138,7 @@ class LoopHooks(StepFinder):
                 workers = list(getattr(iterator, "_workers", ()))
                 iterator._shutdown_workers()
                 left += [f"loader worker {worker.pid}" for worker in workers if worker.is_alive()]
-            self.result.left += self._torch_hooks.left() + left
+            self.result.left += self._torch_hooks.list_left() + left
 
     def _keep_still(self) -> None:
         """Ignore what happens in forked children of the script, and after the end."""
@@ -193,9 +193,9 @@ class LoopHooks(StepFinder):
         self.epoch_start = self.iterator_starts.pop(loader, 0)
         super().fetch(loader)
 
-    def exhausted(self, loader: int) -> None:
+    def exhaust(self, loader: int) -> None:
         self.region.leave()
-        super().exhausted(loader)
+        super().exhaust(loader)
 
     def _cut(self, cut: int) -> None:
         if self.stopped:
@@ -218,14 +218,14 @@ class LoopHooks(StepFinder):
             self._unmet = []
         self.mode.boundary(ended=bool(cut & Cut.ENDS), begins=bool(cut & Cut.BEGINS))
 
-    def fetched(self, loader: Any, take: Callable[[], Any]) -> Any:
+    def give_batch(self, loader: Any, take: Callable[[], Any]) -> Any:
         """The batch that the script is given."""
         identity = self._fetching
         self._last_loader = loader
         self._fetches[identity] += 1
         if not self.changes.per_step["batch"] or not self._is_training(loader, identity):
             return self.mode.fetch(loader, take)
-        return self.mode.fetch(loader, lambda: self.changes.replaced("batch", take()))
+        return self.mode.fetch(loader, lambda: self.changes.replace_value("batch", take()))
 
     def _is_training(self, loader: Any, identity: int) -> bool:
         if self.steps.is_training(identity):
@@ -235,7 +235,7 @@ class LoopHooks(StepFinder):
         shuffled = self.constructors.shuffled
         return shuffled.get(id(loader), True) or not any(shuffled.values())
 
-    def called(self, module: Any, inputs: Any) -> None:
+    def note_call(self, module: Any, inputs: Any) -> None:
         """An outermost module is about to be called with these inputs."""
         is_graded = self._is_grad_enabled()
         if self._can_train(module):
@@ -309,7 +309,7 @@ class LoopHooks(StepFinder):
         def run() -> Any:
             if not self.changes.per_step["backward"]:
                 return original(*args, **kwargs)
-            scaled = self.changes.replaced("backward", root)
+            scaled = self.changes.replace_value("backward", root)
             return original(scaled, *args[1:], **kwargs) if args else original(**{**kwargs, name: scaled})
 
         try:
@@ -317,11 +317,11 @@ class LoopHooks(StepFinder):
         finally:
             self.scaled = None
 
-    def unscaled(self, root: Any) -> Any:
+    def unscale(self, root: Any) -> Any:
         """Return the root of a backward pass before the script's GradScaler has scaled it."""
         return self.scaled[1] if self.scaled is not None and self.scaled[0] is root else root
 
-    def stepped(self, optimizer: Any, step: Callable[[], Any]) -> Any:
+    def run_step(self, optimizer: Any, step: Callable[[], Any]) -> Any:
         self.region.leave()
         if id(optimizer) not in self._stepped_optimizers:
             self._stepped_optimizers.add(id(optimizer))

@@ -66,7 +66,7 @@ class TorchHooks(Hooks):
         if hasattr(torch.nn.parallel, "DistributedDataParallel"):
             self._stand_in(torch.nn.parallel.DistributedDataParallel, "__init__", self._parallel)
 
-    def left(self) -> list[str]:
+    def list_left(self) -> list[str]:
         """After `undo`: names of functions that are not the original ones."""
         return [
             f"{getattr(owner, '__name__', owner)}.{name}"
@@ -87,7 +87,7 @@ class TorchHooks(Hooks):
 
         self._replace(owner, name, wrap)
 
-    def _spawned(self) -> None:
+    def _spawn(self) -> None:
         """Ranks that the script starts itself are not part of a trial: they are noted."""
         module: Any = sys.modules.get(SPAWN)
         if hasattr(module, "start_processes"):
@@ -102,12 +102,12 @@ class TorchHooks(Hooks):
 
     def _take(self, iterator: Any, original: Any) -> Any:
         reference = iterator.__dict__.get(LOADER)
-        return self._loop.fetched(reference and reference(), lambda: original(iterator))
+        return self._loop.give_batch(reference and reference(), lambda: original(iterator))
 
     def _calls(self, module: Any, inputs: Any) -> None:
-        self._loop.called(module, inputs)
+        self._loop.note_call(module, inputs)
 
-    def _failed(self) -> None:
+    def _fail(self) -> None:
         self._loop.region.leave()
 
     def _run_backward(self, original: Any, args: Any, kwargs: Any) -> Any:
@@ -191,7 +191,7 @@ class TorchHooks(Hooks):
             if is_compiling() or not phases.enter(OPTIMIZER):
                 return original(self_, *args, **kwargs)
             try:
-                result = loop.stepped(self_, lambda: original(self_, *args, **kwargs))
+                result = loop.run_step(self_, lambda: original(self_, *args, **kwargs))
             finally:
                 phases.leave()
             loop.optimizer(id(self_))

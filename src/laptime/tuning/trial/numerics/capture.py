@@ -68,11 +68,11 @@ class NumericsCapture(TrialMode):
             most = self._plan.most
             self._captured_batches.append(captured_inputs.tensors_of(batch, most))
             if most is not None:
-                batch = captured_inputs.filled(batch, self._captured_batches[-1])
+                batch = captured_inputs.fill(batch, self._captured_batches[-1])
         elif self._feeds:
-            batch = self._captured_batch(batch, number)
+            batch = self._feed_batch(batch, number)
         if self._plan.double:
-            batch = batches.mapped(batch, model_variants.doubled)
+            batch = batches.map_tensors(batch, model_variants.make_double)
         captured_inputs.seed_everything(self._seed + 1000 * (number + 1))
         return batch
 
@@ -123,7 +123,7 @@ class NumericsCapture(TrialMode):
     def _keep_gradients(self, optimizer: Any) -> None:
         scale = getattr(optimizer, "grad_scale", None)
         factor = 1.0 if scale is None else 1.0 / float(scale)
-        names = {id(tensor): name for name, tensor in self._named_tensors()[0].items()}
+        names = {id(tensor): name for name, tensor in self._name_tensors()[0].items()}
         gradients = {}
         for parameter in _parameters_of(optimizer):
             if parameter.grad is not None and id(parameter) in names:
@@ -147,7 +147,7 @@ class NumericsCapture(TrialMode):
             return
         if self._state == "capturing":
             if ended and not self._leads:
-                groups = tensor_summary.groups(*self._named_tensors(), self._hooks.optimizers)
+                groups = tensor_summary.groups(*self._name_tensors(), self._hooks.optimizers)
                 kept = {name: tensor_summary.summaries(each, self._stride) for name, each in groups.items()}
                 self._steps.append(self._step | kept)
             self._leads = False
@@ -204,15 +204,15 @@ class NumericsCapture(TrialMode):
             self._fed, self._feeds, self._initial = inputs["batches"], True, inputs["state"]
         elif path:
             self._makes_capture = True
-            groups = tensor_summary.groups(*self._named_tensors(), optimizers)
+            groups = tensor_summary.groups(*self._name_tensors(), optimizers)
             for group, tensors in groups.items():
                 self._initial[group] = {name: each.detach().cpu().clone() for name, each in tensors.items()}
         if self._plan.rounds:
-            self._undo.append(model_variants.rounded(models, self._plan.rounds, self._plan.draw))
+            self._undo.append(model_variants.round_models(models, self._plan.rounds, self._plan.draw))
         if self._plan.double:
             self._undo.append(model_variants.to_double(models, optimizers))
         self._restore()
-        parameters, buffers = self._named_tensors()
+        parameters, buffers = self._name_tensors()
         self._stride = tensor_summary.stride(parameters, buffers, self._plan.steps)
         running = {name: each for name, each in buffers.items() if name.endswith(comparison.RUNNING)}
         self._start = tensor_summary.summaries({**parameters, **running}, self._stride)
@@ -224,20 +224,20 @@ class NumericsCapture(TrialMode):
         """Begin every step with the state in which the first began."""
         if not self._initial:
             return
-        parameters, buffers = self._named_tensors()
+        parameters, buffers = self._name_tensors()
         captured_inputs.forget_histories(self._hooks.optimizers)
         names = captured_inputs.put_back(self._initial, parameters, buffers, self._hooks.optimizers)
         for name in names[:10]:
             self._note(f"{name} is not in the capture, or of another shape")
 
-    def _named_tensors(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        return tensor_summary.named(self._hooks.models, self._hooks.optimizers)
+    def _name_tensors(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        return tensor_summary.name_all(self._hooks.models, self._hooks.optimizers)
 
-    def _captured_batch(self, batch: Any, number: int) -> Any:
+    def _feed_batch(self, batch: Any, number: int) -> Any:
         """The captured batch in place of this one; the loader's own if it does not fit."""
         try:
             if number < len(self._fed):
-                return captured_inputs.filled(batch, self._fed[number])
+                return captured_inputs.fill(batch, self._fed[number])
             self._note("the loop took more batches than were captured: the last ones are the loader's own")
         except captured_inputs.DoesNotFit as error:
             self._note(f"the loader's own batches were used: {error}")
@@ -249,7 +249,7 @@ class NumericsCapture(TrialMode):
         read = partial(captured_inputs.epoch, seed=self._seed, most=most)
         try:
             for loader in self._hooks.loaders:
-                self._data.append(read(loader, converted=partial(self._hooks.changes.replaced, "input")))
+                self._data.append(read(loader, converted=partial(self._hooks.changes.replace_value, "input")))
         finally:
             self._reads_samples = self._leads = False
 
@@ -272,7 +272,7 @@ class NumericsCapture(TrialMode):
             "data": {"candidate": self._data, "base": base["data"] if base else []},
         }
         if base is not None and captured["steps"] and base["steps"]:
-            document |= comparison.compared(captured, base, reference)
+            document |= comparison.compare(captured, base, reference)
         return wire_format.build(NumericsComparison, comparison.finite(document))
 
     def _read(self, role: str) -> dict[str, Any] | None:

@@ -55,7 +55,7 @@ def tensors_of(batch: Any, most: int | None = None) -> list[Any]:
     return [each.detach().cpu().clone() for each in cut]
 
 
-def filled(batch: Any, stored: list[Any]) -> Any:
+def fill(batch: Any, stored: list[Any]) -> Any:
     """The batch with captured tensors in it: on its devices, in its memory formats, pinned if it is.
     Raises DoesNotFit: there are more or fewer tensors, or other types."""
     import torch
@@ -71,7 +71,7 @@ def filled(batch: Any, stored: list[Any]) -> Any:
         copy = torch.empty_like(tensor, memory_format=torch.preserve_format).copy_(captured)
         return copy.pin_memory() if tensor.is_pinned() else copy
 
-    return batches.mapped(batch, swap)
+    return batches.map_tensors(batch, swap)
 
 
 def write(path: str, content: dict[str, Any]) -> None:
@@ -197,8 +197,8 @@ def _epoch(
     seed_everything(seed)
     complete, begun = True, perf_counter()
     with _indices(note):
-        for batch in _iterated(loader):
-            samples = _rows(batches.mapped(batch, converted))
+        for batch in _iterate(loader):
+            samples = _rows(batches.map_tensors(batch, converted))
             sizes.append(len(samples) or batches.size(batch) or 1)
             keys += keys_by_batch[len(sizes) - 1] if len(keys_by_batch) >= len(sizes) else []
             for sample in samples[: max(0, MOST - len(hashes))]:
@@ -223,7 +223,7 @@ def _draws(loader: Any, first: Any, seed: int) -> list[list[list[str]]]:
     with _indices(same):
         for _ in range(PASSES):
             rows: list[list[str]] = [[] for _ in range(streams)]
-            for number, batch in enumerate(_iterated(loader)):
+            for number, batch in enumerate(_iterate(loader)):
                 rows[number % streams] += [_hash(sample) for sample in _rows(batch)]
                 if all(len(row) >= COPIES for row in rows):
                     break
@@ -231,7 +231,7 @@ def _draws(loader: Any, first: Any, seed: int) -> list[list[list[str]]]:
     return passes
 
 
-def _iterated(loader: Any) -> Iterator[Any]:
+def _iterate(loader: Any) -> Iterator[Any]:
     """One pass; its workers are shut down, however it ends."""
     iterator = iter(loader)
     try:

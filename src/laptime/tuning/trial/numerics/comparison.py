@@ -60,7 +60,7 @@ class _Sums:
         return row
 
 
-def _summed(a: Any, b: Any, r: Any | None) -> _Sums:
+def _sum_up(a: Any, b: Any, r: Any | None) -> _Sums:
     """Sum the values of candidate, base and reference."""
     sums = _Sums()
     sums.kept, sums.has_reference = a.numel(), r is not None
@@ -85,7 +85,7 @@ def _of_tensor(a: dict[str, Any], b: dict[str, Any], r: dict[str, Any] | None) -
     if a["elements"] != b["elements"] or a["values"].numel() != b["values"].numel():
         return None
     exact = r["values"] if r is not None and r["values"].numel() == a["values"].numel() else None
-    sums = _summed(a["values"], b["values"], exact)
+    sums = _sum_up(a["values"], b["values"], exact)
     sums.elements, sums.norm, sums.base_norm = a["elements"], a["norm"], b["norm"]
     sums.equal = a["bits"] == b["bits"] and a["dtype"] == b["dtype"]
     sums.point = a["point"]
@@ -100,7 +100,7 @@ def _of_update(after: list[Any], before: list[Any]) -> _Sums | None:
     ]
     if a is None or b is None or a.numel() != b.numel():
         return None
-    sums = _summed(a, b, r if r is not None and r.numel() == a.numel() else None)
+    sums = _sum_up(a, b, r if r is not None and r.numel() == a.numel() else None)
     sums.elements = after[0]["elements"]
     scale = math.sqrt(sums.elements / max(sums.kept, 1))
     sums.norm, sums.base_norm = math.sqrt(sums.aa) * scale, math.sqrt(sums.bb) * scale
@@ -108,7 +108,7 @@ def _of_update(after: list[Any], before: list[Any]) -> _Sums | None:
     return sums
 
 
-def compared(
+def compare(
     candidate: dict[str, Any], base: dict[str, Any], reference: dict[str, Any] | None
 ) -> dict[str, Any]:
     """The rows of two captures: totals, tensors, unmatched, dtypes of `messages.NumericsComparison`."""

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from typing import Any
 
 from laptime.tuning.trial import batches
-from laptime.tuning.trial.loop import replaced
+from laptime.tuning.trial.loop import replace_attr
 
 LAST_BITS = "last_bits"
 """Rounds away the last DROPPED bits of a float's own fraction, instead of rounding to a smaller type."""
@@ -40,7 +40,7 @@ def settings(group: dict[str, Any]) -> dict[str, Any]:
     return numbers
 
 
-def doubled(tensor: Any) -> Any:
+def make_double(tensor: Any) -> Any:
     """A floating tensor in double precision; others as they are."""
     return tensor.double() if tensor.is_floating_point() else tensor
 
@@ -52,13 +52,13 @@ def to_double(models: list[Any], optimizers: list[Any]) -> Callable[[], None]:
     not the conversion."""
     import torch
 
-    def converted(model: Any, args: Any, kwargs: Any) -> Any:
-        return batches.mapped(args, doubled), batches.mapped(kwargs, doubled)
+    def convert(model: Any, args: Any, kwargs: Any) -> Any:
+        return batches.map_tensors(args, make_double), batches.map_tensors(kwargs, make_double)
 
     default = torch.get_default_dtype()
     torch.set_default_dtype(torch.float64)
-    float_back = replaced(torch.Tensor, "float", torch.Tensor.double)
-    hooks = [model.register_forward_pre_hook(converted, with_kwargs=True) for model in models]
+    float_back = replace_attr(torch.Tensor, "float", torch.Tensor.double)
+    hooks = [model.register_forward_pre_hook(convert, with_kwargs=True) for model in models]
     for model in models:
         model.double()
     for optimizer in optimizers:
@@ -76,7 +76,7 @@ def to_double(models: list[Any], optimizers: list[Any]) -> Callable[[], None]:
     return undo
 
 
-def rounded(models: list[Any], kind: str, draw: int = 0) -> Callable[[], None]:
+def round_models(models: list[Any], kind: str, draw: int = 0) -> Callable[[], None]:
     """Round inputs and outputs of every innermost module, and their gradients on the way back.
 
     That shows how far a precision turns gradients without any fault in how it is used. To a smaller type the
@@ -92,7 +92,7 @@ def rounded(models: list[Any], kind: str, draw: int = 0) -> Callable[[], None]:
     shorten = _last_bits(DROPPED_LATER if draw else DROPPED) if small is None else None
     drawn = random.Random(draw)  # noqa: S311, of its own: nobody else's draws are shifted
 
-    def rounded_value(value: Any) -> Any:
+    def round_value(value: Any) -> Any:
         if isinstance(value, torch.Tensor):
             if not value.is_floating_point():
                 return value
@@ -101,16 +101,16 @@ def rounded(models: list[Any], kind: str, draw: int = 0) -> Callable[[], None]:
             short = shorten(larger) if shorten is not None else larger.to(small).to(value.dtype)
             return short / factor if draw else short
         if type(value) in (tuple, list):
-            return type(value)(rounded_value(part) for part in value)
+            return type(value)(round_value(part) for part in value)
         return value
 
     handles = []
     for module in (module for model in models for module in model.modules()):
         if small is not None and _has_products(module):
-            handles += _rounded_weights(module, rounded_value)
+            handles += _round_weights(module, round_value)
         if next(module.children(), None) is None:
-            handles.append(module.register_forward_pre_hook(lambda _, inputs: rounded_value(inputs)))
-            handles.append(module.register_forward_hook(lambda _, inputs, outputs: rounded_value(outputs)))
+            handles.append(module.register_forward_pre_hook(lambda _, inputs: round_value(inputs)))
+            handles.append(module.register_forward_hook(lambda _, inputs, outputs: round_value(outputs)))
 
     def undo() -> None:
         for handle in handles:
@@ -127,7 +127,7 @@ def _has_products(module: Any) -> bool:
     return not isinstance(module, torch.nn.Embedding) and any(weight.dim() > 1 for weight in weights)
 
 
-def _rounded_weights(module: Any, rounded_value: Callable[[Any], Any]) -> list[Any]:
+def _round_weights(module: Any, rounded_value: Callable[[Any], Any]) -> list[Any]:
     """Hooks that give a module rounded weights during its calls; gradients reach its own, rounded as well."""
     own: list[dict[str, Any]] = []  # a stack: a module may be called inside its own call
 
@@ -210,4 +210,4 @@ def independent_of_layout() -> Callable[[], None]:
         factors = plain(ones(input.shape, dtype=input.dtype, device=input.device), p, True)
         return input.mul_(factors) if inplace else input * factors
 
-    return replaced(functional, "dropout", dropout)
+    return replace_attr(functional, "dropout", dropout)

@@ -21,7 +21,7 @@ _MIX = 0x1E3779B97F4A7C15
 """Odd factor of the weights of a checksum: 2^64 over the golden ratio, made to fit a signed number."""
 
 
-def unwrapped(model: Any) -> Any:
+def unwrap(model: Any) -> Any:
     """The user's own module inside what torch has put around it."""
     while type(model).__name__ in _WRAPPERS:
         inner = getattr(model, "_orig_mod", None)
@@ -29,7 +29,7 @@ def unwrapped(model: Any) -> Any:
     return model
 
 
-def named(models: list[Any], optimizers: list[Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+def name_all(models: list[Any], optimizers: list[Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Parameters and buffers by name; of several models with `0.`, `1.` in front, in their order.
 
     Parameters that only an optimizer knows are called `optimizer0.group0.3`."""
@@ -38,7 +38,7 @@ def named(models: list[Any], optimizers: list[Any]) -> tuple[dict[str, Any], dic
     identities: set[int] = set()
     inner: list[Any] = []
     for model in models:
-        module = unwrapped(model)
+        module = unwrap(model)
         if all(module is not other for other in inner):
             inner.append(module)
 
