@@ -70,6 +70,7 @@ check: $(STAMP)  ## format, lint, spelling, types, arrows between rooms, no circ
 	$(BIN)/ruff check .
 	$(BIN)/codespell src docs scripts examples changes .github *.md
 	$(BIN)/mypy
+	$(BIN)/mypy --config-file benchmarks/mypy.ini
 	$(BIN)/lint-imports
 	$(BIN)/python scripts/size.py
 	$(BIN)/python scripts/words.py

@@ -590,7 +590,7 @@ def looked_at(stranger: Stranger, python: str, folder: Path, *, twice: bool) -> 
                 "as its author counts": per_step == {stranger.steps},
             }
         else:
-            found["the same twice"] = not any(row.unequal for row in captured.totals)
+            found["the same twice"] = all(row.equal for row in captured.totals)
     return found
 
 

@@ -14,7 +14,7 @@ import math
 import tempfile
 import time
 from argparse import Namespace
-from collections.abc import Iterator
+from collections.abc import Generator
 from dataclasses import asdict
 from pathlib import Path
 from types import SimpleNamespace
@@ -107,7 +107,7 @@ def _text(gate: Gate) -> str:
     return gate.word if gate.word == "passed" else f"{gate.word}: {gate.reason}"
 
 
-def ask(name: str, seed: int, changes: list[str], row: dict[str, Any]) -> Iterator[str]:
+def ask(name: str, seed: int, changes: list[str], row: dict[str, Any]) -> Generator[str]:
     """The gates of one problem and seed whose words the row has not yet, sound and harmful, one by one."""
     with tempfile.TemporaryDirectory() as folder:
         runner = InProcess(Path(folder), name, seed)

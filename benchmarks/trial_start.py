@@ -48,7 +48,7 @@ def race(runner: TrialRunner, *, fresh: bool) -> float:
 def pairs(runner: TrialRunner, *, apart: bool) -> float:
     """Seconds of six rounds of a race whose sides are processes."""
     evaluator = TrialEvaluator(runner, Choice())
-    evaluator._apart = "one after the other" if apart else ""
+    evaluator._runs_apart = apart
     began = time.monotonic()
     rounds = evaluator.race(Recipe(), Recipe.from_json([{"name": "num_workers", "options": {"value": 0}}]))
     for _ in range(6):
@@ -64,7 +64,7 @@ def main(asked: Namespace, data: Figures) -> int:
     taken: dict[str, list[float]] = {kind: [] for kind in kinds}
     with tempfile.TemporaryDirectory() as folder:
         runner = TrialRunner(program, Path(folder))
-        trial = runner.timed(Recipe(), 0)
+        trial = runner.time_trial(Recipe(), 0)
         runner.step = sum(trial.seconds) / len(trial.seconds)
         began = time.monotonic()
         race(runner, fresh=False)

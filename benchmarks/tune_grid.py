@@ -89,7 +89,8 @@ def measured(
         for done, at in enumerate(order):
             print(f"\rround {number + 1} of {rounds}, {done + 1} of {len(order)}  ", end="", file=sys.stderr)
             try:
-                seen[at].append(runner.timed(recipes[at], number, seconds=seconds).per_sample)
+                blocks = max(1, round(seconds / (runner.step or seconds)))
+                seen[at].append(runner.time_trial(recipes[at], number, rounds=blocks).per_sample)
             except TrialFailed as failure:
                 failed[at] = f"{failure.kind}: {failure.why}"
     print(file=sys.stderr)

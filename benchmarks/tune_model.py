@@ -124,7 +124,7 @@ def _by_hand_way(name: str, evaluator: ModelEvaluator, write: Callable[..., Path
     if name in ("compiled", "frozen"):
         return Way(write("compiled", frozen=name == "frozen"), setup, {})
     runtime, _, how = name.partition("_")
-    exported = evaluator.folders.written(Recipe((Change(runtime),)))
+    exported = evaluator.folders.ensure(Recipe((Change(runtime),)))
     if runtime == "onnxruntime":
         return Way(write(runtime, file=str(exported / "model.onnx")), setup, {})
     hint, _, own = how.partition("_")

@@ -134,7 +134,7 @@ def built(journal: Journal, evaluator: ModelEvaluator, recipes: Sequence[Recipe]
         print(f"building {number} of {len(missing)}: {recipe}", file=sys.stderr)
         began = time.monotonic()
         try:
-            folder = evaluator.folders.written(recipe)
+            folder = evaluator.folders.ensure(recipe)
             gate = evaluator.sameness(recipe)
             if gate.word != "passed":
                 raise TrialFailed("refused", f"{gate.word}: {gate.reason}")

@@ -51,7 +51,7 @@ def test_the_path_covers_its_step_once(host: list[Any], calls: list[Any], launch
     assert [part.start for part in parts] == edges[:-1]
     assert edges[-1] == end
     assert all(part.start < part.end for part in parts)
-    found = critical_path.critical(view)
+    found = critical_path.critical_path(view)
     assert (found.total_ns if found else 0) == end - begin
     if found is not None:
         assert sum(found.kinds_ns.values()) == sum(row.total_ns for row in found.rows) == end - begin

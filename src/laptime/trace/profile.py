@@ -12,8 +12,10 @@ Lies when: the first recorded step is long by chance (a checkpoint, another prog
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from msgspec import structs
@@ -38,6 +40,12 @@ from laptime.trace.tables import (
 )
 from laptime.trace.view import Steps, View, find_steps, link
 
+_TABLES: tuple[Callable[[View], Any], ...] = (
+    operators.operators, operators.operators_by_shape, kernels.kernels,
+    kernels.kernels_by_launch, modules.modules, launches.launches, launches.copies, timeline.calls,
+    work.roofline, critical_path.critical_path,
+)  # fmt: skip
+"""Each makes the field of a profile that has its name."""
 UNKNOWN = Accelerator(id=0, name="", memory=0, capability=(0, 0), sms=0, threads_per_sm=0)
 
 
@@ -54,51 +62,44 @@ def profile(view: View) -> Profile:
     elsewhere."""
     trace, whole = view.trace, view
     view, beginning = apart(view)
-    rows, gaps = overview.step_rows(view), list[idle.Part]()
-    totalled = structs.replace(overview.overview(view, rows, gaps), totals=overview.totals(trace))
-    # The accelerators that did any work, with their properties from the file.
-    properties = {each.id: each for each in trace.accelerators}
-    alike = trace.accelerators[0] if len({each[1:] for each in trace.accelerators}) == 1 else UNKNOWN
-    used = [(device, properties.get(device, alike)) for device in np.unique(trace.device.device).tolist()]
-    return Profile(
-        files=[file_of(trace)],
-        rank=trace.rank,
-        world=trace.world,
-        device_type=timeline.device_type(trace),
-        accelerators=[
-            records.Accelerator(
-                id=device,
-                name=facts.name,
-                memory=facts.memory or None,
-                capability=".".join(map(str, facts.capability)) if facts.capability[0] else "",
-                sms=facts.sms or None,
-            )
-            for device, facts in used
-        ],
-        span_ns=span(trace),
-        window_ns=view.inside.total,
-        steps=rows,
-        overview=totalled,
-        operators=operators.operators(view),
-        operators_by_shape=operators.operators_by_shape(view),
-        kernels=kernels.kernels(view),
-        kernels_by_launch=kernels.kernels_by_launch(view),
-        annotations=operators.list_annotated(view),
-        modules=modules.modules(view),
-        memory=memory.memory(whole),
-        launches=launches.launches(view),
-        copies=launches.copies(view),
-        timeline=timeline.timeline(view, gaps),
-        calls=timeline.calls(view),
-        compilations=trace.compilations,
-        roofline=work.roofline(view),
-        critical_path=critical_path.critical(view),
-        workload=workload.workload(view)
-        if trace.format not in ("xplane", "snapshot", "torch_trace")
-        else None,
-        warm_up=beginning,
-        facts=trace.facts,
-    )
+    with ThreadPoolExecutor(1) as pool:  # numpy lets go of its lock in most tables
+        tables = {table.__name__: pool.submit(table, view) for table in _TABLES}
+        rows, gaps = overview.step_rows(view), list[idle.Part]()
+        totalled = structs.replace(overview.overview(view, rows, gaps), totals=overview.totals(trace))
+        # The accelerators that did any work, with their properties from the file.
+        properties = {each.id: each for each in trace.accelerators}
+        alike = trace.accelerators[0] if len({each[1:] for each in trace.accelerators}) == 1 else UNKNOWN
+        used = [(device, properties.get(device, alike)) for device in np.unique(trace.device.device).tolist()]
+        return Profile(
+            files=[file_of(trace)],
+            rank=trace.rank,
+            world=trace.world,
+            device_type=timeline.device_type(trace),
+            accelerators=[
+                records.Accelerator(
+                    id=device,
+                    name=facts.name,
+                    memory=facts.memory or None,
+                    capability=".".join(map(str, facts.capability)) if facts.capability[0] else "",
+                    sms=facts.sms or None,
+                )
+                for device, facts in used
+            ],
+            span_ns=span(trace),
+            window_ns=view.inside.total,
+            steps=rows,
+            overview=totalled,
+            memory=memory.memory(whole),
+            annotations=operators.list_annotated(view),
+            timeline=timeline.timeline(view, gaps),
+            compilations=trace.compilations,
+            workload=workload.workload(view)
+            if trace.format not in ("xplane", "snapshot", "torch_trace")
+            else None,
+            warm_up=beginning,
+            facts=trace.facts,
+            **{name: table.result() for name, table in tables.items()},
+        )
 
 
 def file_of(trace: Trace) -> TraceFile:

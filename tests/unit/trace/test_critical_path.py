@@ -15,7 +15,7 @@ from unit.trace.test_operators import work as kernel
 
 def path(*events: dict[str, Any], until: int = 200) -> CriticalPath:
     step = event("user_annotation", "ProfilerStep#1", 0, until)
-    found = critical_path.critical(view_of(step, *events))
+    found = critical_path.critical_path(view_of(step, *events))
     assert found is not None
     assert sum(found.kinds_ns.values()) == sum(row.total_ns for row in found.rows) == found.total_ns
     return found
@@ -143,4 +143,4 @@ def test_work_of_no_length_and_of_one_instant_ends_the_walk() -> None:
 
 def test_a_file_without_work_has_no_path() -> None:
     trace = reader.parse(json.dumps([event("python_function", "train.py(1): main", 0, 5)]).encode())
-    assert critical_path.critical(profile.view(trace)) is None
+    assert critical_path.critical_path(profile.view(trace)) is None

@@ -47,7 +47,7 @@ class _Piece(NamedTuple):
     row: int
 
 
-def critical(view: View) -> CriticalPath | None:
+def critical_path(view: View) -> CriticalPath | None:
     """None for a file without operators, calls or device work."""
     step = typical(view.steps)
     begin, end = int(view.steps.start[step]), int(view.steps.end[step])
