@@ -102,8 +102,8 @@ def measure(
     columns = [[(call.ours[at], call.reference[at], call.batch) for call in calls] for at in places]
     known = dict(enumerate(rounding))
     errors = [
-        _error(at, column, known.get(at, 0.0), [other for other in columns if other is not column])
-        for at, column in enumerate(columns)
+        _error(index, column, known.get(index, 0.0), [other for other in columns if other is not column])
+        for index, column in enumerate(columns)
         if any(one.size for one, _, _ in column)
     ]
     return Agreement(**about, outputs=errors, reason="" if errors else "the outputs are empty")
@@ -145,7 +145,7 @@ def judge(agreement: Agreement, dtype: str) -> Judgement:
     if (doubtful := share(worst)[1]) > 1:
         return Judgement("unknown", f"{_sentence(worst, agreement)}: {ASKS}", doubtful)
     # Whether an output follows its inputs as the reference's does, and not as a constant would.
-    if not any(each.spread and each.rms <= FOLLOWS * each.spread for each in agreement.outputs):
+    if not any(output.spread and output.rms <= FOLLOWS * output.spread for output in agreement.outputs):
         return Judgement("unknown", f"{text}; {_why_unknown(agreement)}", certain)
     return Judgement("same", text, certain)
 
@@ -212,7 +212,7 @@ def _error(at: int, column: Column, rounding: float, others: Sequence[Column] = 
     errors = list(map(_rms, apart))
     # Share of rows of all calls whose largest element is at the same place; None without rows of classes.
     rows = [each for each in column if each[1].dtype.kind == "f" and each[1].ndim == 2]
-    rows = [each for each in rows if each[1].shape[1] > 1 and each[1].size]
+    rows = [row for row in rows if row[1].shape[1] > 1 and row[1].size]
     ranked = [one.argmax(axis=1) == other.argmax(axis=1) for one, other, _ in rows]
     # The factor that makes the reference's outputs ours, by least squares; None of zeros.
     over = under = 0.0

@@ -70,7 +70,7 @@ def changes(
     them if there is none. margin: changes smaller than this share are left out."""
     logs = [np.log(np.asarray(values, dtype=float)) for values in histories]
     # Too short ones are not asked, and cost the others nothing.
-    long_enough = [at for at, history in enumerate(logs) if len(history) >= FEWEST]
+    long_enough = [index for index, history in enumerate(logs) if len(history) >= FEWEST]
     firsts = {at: _best(logs[at], level / len(long_enough)) for at in long_enough}
     levels = dict(zip(long_enough, holm([p for _, p in firsts.values()], level), strict=True))
     return [

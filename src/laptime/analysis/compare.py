@@ -76,7 +76,7 @@ def fastest(series: Series) -> dict[int, float]:
 
 def is_crowded(*sides: Series) -> bool:
     """Whether other programs disturbed most samples of a side."""
-    return max((select(each).disturbed for each in sides), default=0.0) > BUSY
+    return max((select(side).disturbed for side in sides), default=0.0) > BUSY
 
 
 def _levels(

@@ -87,14 +87,14 @@ def load_of(stats: LevelStats) -> float:
 def knee(levels: Sequence[LevelStats]) -> LoadKnee | None:
     """The knee that levels with trusted figures show; None if they are too few to bound it. levels: in any
     order. One above capacity bounds the knee, and says nothing else of it."""
-    stable = sorted((each for each in levels if not each.balance.grows), key=load_of)
-    above = min((load_of(each) for each in levels if each.balance.grows), default=None)
+    stable = sorted((level for level in levels if not level.balance.grows), key=load_of)
+    above = min((load_of(level) for level in levels if level.balance.grows), default=None)
     powers = [_power(each, 1 - (1 - SURE) / len(stable)) for each in stable]
     known = [(load_of(each), power) for each, power in zip(stable, powers, strict=True) if power]
     if not known or len(known) + (above is not None) < 2:
         return None
     least = max(low for _, (low, _) in known)
-    near = [at for at, (_, (_, high)) in enumerate(known) if high >= least]
+    near = [index for index, (_, (_, high)) in enumerate(known) if high >= least]
     loads = [load for load, _ in known]
     higher = loads[near[-1] + 1] if near[-1] + 1 < len(loads) else above
     return LoadKnee(loads[near[0] - 1] if near[0] else None, higher)
@@ -102,8 +102,8 @@ def knee(levels: Sequence[LevelStats]) -> LoadKnee | None:
 
 def find_load_knee(levels: Sequence[LevelStats]) -> LoadKnee | None:
     """The highest level that certainly kept its promises; the lowest above it that certainly broke them."""
-    kept = max((load_of(each) for each in levels if each.facts.kept == "kept"), default=None)
-    broken = [load_of(each) for each in levels if each.facts.kept == "broken"]
+    kept = max((load_of(level) for level in levels if level.facts.kept == "kept"), default=None)
+    broken = [load_of(level) for level in levels if level.facts.kept == "broken"]
     higher = min((load for load in broken if kept is None or load > kept), default=None)
     return None if kept is None and higher is None else LoadKnee(kept, higher)
 

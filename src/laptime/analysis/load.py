@@ -147,8 +147,8 @@ def rows_of(requests: Requests) -> Rows:
     prompt, output = (
         np.where(whole, [each[side] if each else np.nan for each in usage], np.nan) for side in (0, 1)
     )
-    streamed = whole & np.asarray([bool(each) for each in chunks], dtype=bool)
-    after_the_first = _after_the_first(output, np.asarray([len(each) for each in chunks], dtype=float))
+    streamed = whole & np.asarray([bool(chunk) for chunk in chunks], dtype=bool)
+    after_the_first = _after_the_first(output, np.asarray([len(chunk) for chunk in chunks], dtype=float))
     told = [each for each, is_told in zip(chunks, streamed, strict=True) if is_told]
     return Rows(
         due=due,

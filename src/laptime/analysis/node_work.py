@@ -83,7 +83,7 @@ def _attention(inputs: Tensors, outputs: Tensors) -> tuple[int, int]:
 
 
 def _each_output(inputs: Tensors, outputs: Tensors) -> tuple[int, int]:
-    return _bytes(inputs, outputs), sum(prod(each.shape) for each in outputs)
+    return _bytes(inputs, outputs), sum(prod(output.shape) for output in outputs)
 
 
 def _each_input(inputs: Tensors, outputs: Tensors) -> tuple[int, int]:

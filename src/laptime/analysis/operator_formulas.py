@@ -33,7 +33,7 @@ Formula = Callable[[Sequence[Tensor], "Shape | None"], "tuple[int, int] | None"]
 
 
 def _bytes(*tensors: Tensor) -> int:
-    return sum(each.bytes for each in tensors)
+    return sum(tensor.bytes for tensor in tensors)
 
 
 def _write(shape: Shape, like: Tensor) -> int:
@@ -109,7 +109,7 @@ def input_first(tensors: Sequence[Tensor], output: Shape | None) -> tuple[int, i
 
 def attention(tensors: Sequence[Tensor], output: Shape | None) -> tuple[int, int]:
     """(batch, heads, length, size); masks are read, too."""
-    query, key, value = (each.shape for each in tensors[:3])
+    query, key, value = (tensor.shape for tensor in tensors[:3])
     flop = products.attention(query, key, value)
     return flop, _bytes(*tensors[:4]) + _write([*query[:-1], value[-1]], tensors[0])
 
@@ -123,7 +123,7 @@ def attention_backward(tensors: Sequence[Tensor], output: Shape | None) -> tuple
 
 def recurrent(tensors: Sequence[Tensor], output: Shape | None) -> tuple[int, int]:
     """oneDNN's layer: (T, B, in), (gates x hidden, in), (gates x hidden, hidden)."""
-    inputs, w_input, w_hidden = (each.shape for each in tensors[:3])
+    inputs, w_input, w_hidden = (tensor.shape for tensor in tensors[:3])
     made = _write([*inputs[:-1], w_hidden[-1]], tensors[0])
     return products.recurrent_layer(inputs, w_input, w_hidden), _bytes(*tensors) + made
 
@@ -135,8 +135,8 @@ def like_first(tensors: Sequence[Tensor], output: Shape | None) -> tuple[int, in
 
 def elementwise(tensors: Sequence[Tensor], output: Shape | None, size: int = 0) -> tuple[int, int]:
     """`size`: bytes of an element of the result; 0: as many as the inputs have."""
-    shape = _broadcast(*(each.shape for each in tensors))
-    size = size or max(each.size for each in tensors if len(each.shape) == len(shape))
+    shape = _broadcast(*(tensor.shape for tensor in tensors))
+    size = size or max(tensor.size for tensor in tensors if len(tensor.shape) == len(shape))
     return prod(shape), _bytes(*tensors) + prod(shape) * size
 
 

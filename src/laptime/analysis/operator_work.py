@@ -67,8 +67,8 @@ def work(
     tensors = list(_tensors(shapes, types))
     if row is None or row[1] is None or not tensors:
         return None
-    dtype = next((each.dtype for each in tensors if "float" in each.dtype), tensors[0].dtype)
-    if any(each.dtype.startswith("complex") for each in tensors) and row[0] in PRODUCTS:
+    dtype = next((tensor.dtype for tensor in tensors if "float" in tensor.dtype), tensors[0].dtype)
+    if any(tensor.dtype.startswith("complex") for tensor in tensors) and row[0] in PRODUCTS:
         return None
     try:
         counted = row[1](tensors, output)

@@ -66,7 +66,7 @@ def queue_of(levels: Sequence[tuple[Floats, Floats]]) -> Queue | None:
     explains the levels: the server works otherwise, nobody waited, or some failed. levels: when requests
     came, what they took."""
     best: tuple[float, Queue] | None = None
-    levels = [each for each in levels if len(each[0]) > 2]
+    levels = [level for level in levels if len(level[0]) > 2]
     if not levels or not all(np.isfinite(took).all() for _, took in levels):
         return None
     gaps = np.concatenate([np.diff(due) / np.diff(due).mean() for due, _ in levels])

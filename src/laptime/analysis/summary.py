@@ -91,7 +91,7 @@ def throughput_regime(
         return shared[0] if shared else None
     unsound = {}
     for regime in shared:
-        told = [each[regime] for each in rates]
+        told = [rate[regime] for rate in rates]
         width = max(math.inf if each.precision is None else each.precision for each in told)
         unsound[regime] = sum(each.crowded for each in told), width
     crowded, width = unsound[shared[0]]
@@ -105,12 +105,12 @@ def throughput_regimes(
     """The regime of each case's throughput: the shared one, else, if its number there rests on disturbed
     samples, the soundest of its own; None if it has none.
     rates: as for `throughput_regime`; empty ones have no say in what is shared."""
-    shared = throughput_regime([each for each in rates if each], on_cpu=on_cpu, constants=constants)
+    shared = throughput_regime([rate for rate in rates if rate], on_cpu=on_cpu, constants=constants)
     return [
         shared
-        if shared in each and not each[shared].crowded
-        else throughput_regime([each] if each else [], on_cpu=on_cpu, constants=constants)
-        for each in rates
+        if shared in rate and not rate[shared].crowded
+        else throughput_regime([rate] if rate else [], on_cpu=on_cpu, constants=constants)
+        for rate in rates
     ]
 
 

@@ -159,7 +159,7 @@ def _in_measured(diagnosis: Diagnosis | None, measured: Measured | None) -> Diag
         step=measured.step,
         shares={name: factor * seconds for name, seconds in diagnosis.shares.items()},
         what_if={name: factor * seconds for name, seconds in diagnosis.what_if.items()},
-        suspects=[structs.replace(each, saves=factor * each.saves) for each in diagnosis.suspects],
+        suspects=[structs.replace(suspect, saves=factor * suspect.saves) for suspect in diagnosis.suspects],
         sentence=diagnosis.sentence.replace(show(diagnosis.step, "s"), show(measured.step, "s")),
     )
 

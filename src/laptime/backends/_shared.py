@@ -191,14 +191,14 @@ class ProgramModel(ByBatch[Workload]):
         self, how: dict[str, str], weights: Sequence[Any], inputs: dict[str, Any]
     ) -> dict[str, Any]:
         """Facts: `how` it runs, arrays or variables that it holds, the inputs of a call."""
-        shapes = "\n".join(f"{tuple(each.shape)} {each.dtype}" for each in weights)
+        shapes = "\n".join(f"{tuple(weight.shape)} {weight.dtype}" for weight in weights)
         return {
             "target": self._variant.target,
             **self._facts,
             **self._program.facts,
             "model": type(self._program.call).__name__,
             **how,
-            "dtypes": dict(Counter(str(getattr(each.dtype, "name", each.dtype)) for each in weights)),
+            "dtypes": dict(Counter(str(getattr(weight.dtype, "name", weight.dtype)) for weight in weights)),
             "weights_sha256": hashlib.sha256(shapes.encode()).hexdigest() if weights else "",
             "inputs": {"origin": self._program.origin, **inputs},
         }

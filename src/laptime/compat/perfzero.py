@@ -56,7 +56,7 @@ class Benchmark:
             wall_time=float(wall_time or 0.0),
             throughput=float(throughput or 0.0),
             extras={k: v if isinstance(v, str) else float(v) for k, v in (extras or {}).items()},
-            metrics=[_metric(each) for each in metrics or ()],
+            metrics=[_metric(metric) for metric in metrics or ()],
         )
         prefix = os.environ.get(REPORT_VARIABLE)
         if prefix is None:

@@ -89,7 +89,7 @@ def measure_pairs(
 
 def _shortest(pairs: Sequence[Pair], average: float) -> float:
     """Seconds of the next pair if it is kept as short as one may be."""
-    turns = [each.turns for each in pairs if each.turns]
+    turns = [pair.turns for pair in pairs if pair.turns]
     if not turns:
         return average
     start, each = turns[-1].start, fmean(one.each for one in turns)
@@ -99,7 +99,7 @@ def _shortest(pairs: Sequence[Pair], average: float) -> float:
 def _over_by(pairs: Sequence[Pair], now: float, end: float, most: int) -> float:
     """Second by which the next pair should be over: that of the plan with the narrowest interval."""
     done = len(pairs)
-    turns = [each.turns for each in pairs if each.turns]
+    turns = [pair.turns for pair in pairs if pair.turns]
     if not turns:
         return now + (end - now) / max(1, FEWEST - done)
     start, each = turns[-1].start, fmean(one.each for one in turns)  # the newest is what the next will be
@@ -119,12 +119,12 @@ def _over_by(pairs: Sequence[Pair], now: float, end: float, most: int) -> float:
 
 def ratios(pairs: Sequence[Pair]) -> list[float]:
     """Time, final over as it is, one a pair: how far a round may scatter is known from all of them."""
-    deviation = scale([logs(each.turns.rounds) for each in pairs if each.turns])
+    deviation = scale([logs(pair.turns.rounds) for pair in pairs if pair.turns])
     return [
-        math.exp(middle(logs(each.turns.rounds), deviation))
-        if each.turns
-        else each.final.figure / each.baseline.figure
-        for each in pairs
+        math.exp(middle(logs(pair.turns.rounds), deviation))
+        if pair.turns
+        else pair.final.figure / pair.baseline.figure
+        for pair in pairs
     ]
 
 

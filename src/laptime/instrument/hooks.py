@@ -90,7 +90,7 @@ class Hooks:
         has_compiled = compiler is not None and compiler.counters["stats"]
         if has_compiled or any("__call__" in vars(kind) for kind in self._outermost):
             return
-        entry = next(each for each in self._originals if each[:2] == (module, "__call__"))
+        entry = next(original for original in self._originals if original[:2] == (module, "__call__"))
         self._originals.remove(entry)
         wrapper = module.__call__
         module.__call__ = entry[2]
@@ -178,7 +178,7 @@ class Hooks:
         takes the place of one that is gone, whose dataset was of its type and that gave as many batches."""
         owner = getattr(iterator, "_index_sampler", iterator)
         kind = type(getattr(iterator, "_dataset", None)), _batches(iterator)
-        same = [at for at, (loader, _) in enumerate(self._loaders) if loader() is owner]
+        same = [index for index, (loader, _) in enumerate(self._loaders) if loader() is owner]
         gone = [at for at, (loader, its) in enumerate(self._loaders) if loader() is None and its == kind]
         at = (*same, *gone, len(self._loaders))[0]
         reference = weakref.ref(owner) if type(owner).__weakrefoffset__ else lambda: owner

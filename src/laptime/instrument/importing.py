@@ -41,7 +41,7 @@ class WhenImported(importlib.abc.MetaPathFinder):
             return None
         others = sys.meta_path[sys.meta_path.index(self) + 1 :]  # among them those who watch it, too
         specs = (finder.find_spec(fullname, path, target) for finder in others)
-        spec = next((each for each in specs if each is not None), None)
+        spec = next((spec for spec in specs if spec is not None), None)
         if spec is not None and spec.loader is not None:
             original = spec.loader.exec_module
 

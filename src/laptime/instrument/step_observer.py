@@ -285,7 +285,7 @@ class StepObserver(StepFinder):
                 libraries, devices, knobs = facts.libraries(), facts.devices(), facts.knobs()
                 record.libraries, record.devices, record.knobs = libraries, devices, knobs
                 if self._device.name == "cpu":
-                    groups = [group for each in self.made_optimizers for group in each.param_groups]
+                    groups = [group for optimizer in self.made_optimizers for group in optimizer.param_groups]
                     parameters = [parameter for group in groups for parameter in group["params"]]
                     record.denormal = facts.denormal_share(parameters, self.made_optimizers)
         elif "tensorflow" in sys.modules:

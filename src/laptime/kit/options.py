@@ -146,8 +146,8 @@ def _kind(hint: Any) -> tuple[type, type, tuple[str, ...]]:
     if origin is Literal:
         return str, str, tuple(filter(None, arguments))
     if origin in (Union, types.UnionType):
-        kinds = [_kind(each) for each in arguments if each is not type(None)]
-        return next((each for each in kinds if not each[2]), kinds[0])
+        kinds = [_kind(argument) for argument in arguments if argument is not type(None)]
+        return next((kind for kind in kinds if not kind[2]), kinds[0])
     if origin in (list, dict):
         item, _, choices = _kind(arguments[-1])
         return origin, item, choices

@@ -111,7 +111,7 @@ def together(answers: Sequence[Sequence[Samples]]) -> list[Message]:
         return []
     times = [part[key] for part in parts]
     order = sorted(
-        ((start, of, at) for of, series in enumerate(times) for at, start in enumerate(series.at)),
+        ((start, of, index) for of, series in enumerate(times) for index, start in enumerate(series.at)),
     )
     alone = _alone(times)
     made: list[Series] = []
@@ -161,8 +161,8 @@ def _alone(times: Sequence[Series]) -> set[tuple[int, int]]:
     begins = [series.at[0] for series in times]
     found = set()
     for of, series in enumerate(times):
-        others_end = min((end for at, end in enumerate(ends) if at != of), default=float("inf"))
-        others_begin = max((begin for at, begin in enumerate(begins) if at != of), default=0.0)
+        others_end = min((end for index, end in enumerate(ends) if index != of), default=float("inf"))
+        others_begin = max((begin for index, begin in enumerate(begins) if index != of), default=0.0)
         for at, start in enumerate(series.at):
             if start > others_end or start + series.samples[at] * _calls(series, at) < others_begin:
                 found.add((of, at))
@@ -180,7 +180,7 @@ def _without_instances(
     rates = []
     for part, series in zip(parts, times, strict=True):
         used = part.get(("disturbance/cpu", series.regime))
-        whole = sum(seconds * _calls(series, at) for at, seconds in enumerate(series.samples))
+        whole = sum(seconds * _calls(series, index) for index, seconds in enumerate(series.samples))
         rates.append(sum(used.samples) / whole if used is not None and whole else 0.0)
     return [
         [max(0.0, value - sum(rate for other, rate in enumerate(rates) if other != of)) for value in column]
@@ -196,7 +196,7 @@ def _sum(answers: Sequence[Sequence[Message]]) -> list[Message]:
         return []
     made = []
     for index, series in enumerate(first.series):
-        same = [each[0].series[index] for each in facts if each and index < len(each[0].series)]
+        same = [fact[0].series[index] for fact in facts if fact and index < len(fact[0].series)]
         total = [sum(values) for values in zip(*(part.samples for part in same), strict=False)]
         note = f"of {len(answers)} instances; shared pages are counted for each"
         made.append(structs.replace(series, samples=total, note=note))

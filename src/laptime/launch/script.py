@@ -161,7 +161,7 @@ def _watch(process: Process, folder: Path, timeout: float) -> Outcome:
             observed_at = process.seconds
         if observed_at is not None and process.seconds > observed_at + GRACE:
             processes = _read_observed(folder)
-            if sum(each.complete for each in processes) >= processes[0].world:
+            if sum(process.complete for process in processes) >= processes[0].world:
                 break
         if process.seconds > timeout:
             return Outcome(hung=timeout)

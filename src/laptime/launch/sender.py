@@ -73,8 +73,8 @@ class Senders:
         """Carry out a level; what all of them tell, as it comes.
         Raises CommandFailed: one of them ended or failed; what came until then was told."""
         busy = self._processes
-        for at, sender in enumerate(busy):
-            sender.send(_share(level, at, len(busy)))
+        for index, sender in enumerate(busy):
+            sender.send(_share(level, index, len(busy)))
         left = len(busy)
         for message in _all(busy, level.begin - SystemClock.now() + level.end + level.patience + 30):
             yield message

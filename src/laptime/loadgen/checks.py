@@ -59,7 +59,7 @@ def answers(case: Case, stats: LevelStats | None) -> Check | None:
     if facts is None or not facts.failed:
         return None
     total = facts.answered + facts.failed
-    kinds = ", ".join(f"{each.kind} {each.count}" for each in facts.errors)
+    kinds = ", ".join(f"{error.kind} {error.count}" for error in facts.errors)
     example = facts.errors[0].example if facts.errors else ""
     said = f": {example}" if example else ""
     if stats is None or not facts.answered:

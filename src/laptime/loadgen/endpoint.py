@@ -234,7 +234,7 @@ def spoken(reply: Reply) -> str:
     """The text of an answer; what a model only thinks is not part of the next prompt."""
     chunks = [_decode(data) for _, data in events(reply.parts) if data != DONE]
     choices = [choice for chunk in chunks for choice in chunk.choices or ()]
-    return "".join(_text(each.delta.content) if each.delta else each.text or "" for each in choices)
+    return "".join(_text(choice.delta.content) if choice.delta else choice.text or "" for choice in choices)
 
 
 def client_of(endpoint: Endpoint, now: Clock) -> HttpClient:
@@ -288,7 +288,7 @@ def token(choice: Choice) -> str | None:
     if delta.tool_calls or delta.function_call:
         return "tool call"
     channels = (delta.content, delta.refusal, delta.reasoning_content, delta.reasoning)
-    said = [_text(each) for each in channels if each is not None]
+    said = [_text(channel) for channel in channels if channel is not None]
     text = "".join(said)
     return None if not said or (delta.role is not None and not text) else text
 
@@ -297,7 +297,7 @@ def _text(content: str | list[Any] | None) -> str:
     """Return the text of a message's content, which may be a list of parts with a text each."""
     parts = content if isinstance(content, list) else [content]
     return "".join(
-        str(each.get("text") or "") if isinstance(each, dict) else str(each or "") for each in parts
+        str(part.get("text") or "") if isinstance(part, dict) else str(part or "") for part in parts
     )
 
 

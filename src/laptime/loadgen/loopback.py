@@ -84,5 +84,5 @@ async def self_test(endpoint: Endpoint, test: SelfTest, now: Callable[[], float]
     finally:
         client.close()
         server.close()
-    late = [each.woken - each.due for each in answers]
+    late = [answer.woken - answer.due for answer in answers]
     return SelfTested(late, time.process_time() - cpu, now() - wall)

@@ -58,9 +58,9 @@ class RecordedCalls:
         about = {"undetermined": self.undetermined, "rounding": self.rounding, "calls": shapes}
         about["optional"] = self.optional
         arrays: dict[str, Array] = {}
-        for at, call in enumerate(self.calls):
+        for index, call in enumerate(self.calls):
             for side, values in (("input", call.inputs), ("output", call.outputs)):
-                arrays |= {f"{at}_{side}_{place}": array for place, array in enumerate(values)}
+                arrays |= {f"{index}_{side}_{place}": array for place, array in enumerate(values)}
         np.savez(path, about=np.array(json.dumps(about)), **arrays)  # type: ignore[arg-type]
 
     @classmethod
@@ -70,10 +70,10 @@ class RecordedCalls:
             calls = [
                 RecordedCall(
                     batch,
-                    [stored[f"{at}_input_{place}"] for place in range(inputs)],
-                    [stored[f"{at}_output_{place}"] for place in range(outputs)],
+                    [stored[f"{index}_input_{place}"] for place in range(inputs)],
+                    [stored[f"{index}_output_{place}"] for place in range(outputs)],
                 )
-                for at, (batch, inputs, outputs) in enumerate(about["calls"])
+                for index, (batch, inputs, outputs) in enumerate(about["calls"])
             ]
         return cls(calls, about["undetermined"], about["rounding"], about.get("optional", []))
 
@@ -131,7 +131,7 @@ def record_calls(
     again = run([np.array(array) for array in first.inputs])
     repeated = judge(measure([Call(again, first.outputs, first.batch)], against="itself"), "float32")
     is_equal = [each.tobytes() for each in map(np.asarray, again)] == [
-        each.tobytes() for each in first.outputs
+        output.tobytes() for output in first.outputs
     ]
     is_random = repeated.word in ("close", "different") and not is_equal  # empty ones cannot be judged
     text = f"the reference's outputs differ each time: {repeated.sentence}" if is_random else ""
@@ -170,11 +170,11 @@ def beyond(
     largest first; None: no larger ones, as a place outside of a table ends the process of a GPU."""
     arrays, generator = given(), np.random.default_rng(3)
     lengths = {size for array in arrays for size in array.shape}
-    for at, array in enumerate(arrays[:MOST_BEYOND]):
-        sizes = tables[at] if tables else ()
+    for index, array in enumerate(arrays[:MOST_BEYOND]):
+        sizes = tables[index] if tables else ()
         for others in _beyond(array, sizes, lengths, generator) if array.size else ():
             with_other = lambda at, other: [*arrays[:at], other, *arrays[at + 1 :]]  # noqa: E731
-            yield batch, [partial(with_other, at, each) for each in others]
+            yield batch, [partial(with_other, index, each) for each in others]
 
 
 def _beyond(

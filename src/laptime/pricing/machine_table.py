@@ -176,14 +176,14 @@ def load(*, today: date | None = None, local: Path | None = None, only_own: bool
             continue
         if name == FLEX:
             shapes, faults = read_flex(data, origin=origin)
-            flex.update({each.name: each for each in shapes})
+            flex.update({shape.name: shape for shape in shapes})
         else:
             known = Table(machines=[*machines.values()], flex=[*flex.values()]) if origin == "local" else None
             rows, faults = read_machines(data, name=name, origin=origin, today=today, known=known)
             # A contract holds wherever the table has the shape.
             everywhere = {row.key[:2] for row in rows if origin == "local" and not row.region}
             machines = {key: row for key, row in machines.items() if key[:2] not in everywhere}
-            machines.update({each.key: each for each in rows})
+            machines.update({row.key: row for row in rows})
         refused += faults
     return Table(machines=list(machines.values()), flex=list(flex.values()), refused=refused)
 

@@ -53,16 +53,16 @@ def update(
         if name not in LISTS:
             raise unknown("price list", name, LISTS, example="laptime cost update oci")
     known = machine_table.load(today=today)
-    machines = {each.key: each for each in known.machines if each.origin == "updated"}
+    machines = {machine.key: machine for machine in known.machines if machine.origin == "updated"}
     flex = {each.name: each for each in known.flex if each.origin == "updated"}
     results = []
     for name in names or LISTS:
         say(f"asking {name} ...")
         result, new_machines, new_flex = _one(name, known, open_url, today)
-        machines.update({each.key: each for each in new_machines})
+        machines.update({machine.key: machine for machine in new_machines})
         flex.update({each.name: each for each in new_flex})
         results.append(result)
-    if any(each.is_new for each in results):
+    if any(result.is_new for result in results):
         folder = machine_table.find_fetched()
         folder.mkdir(parents=True, exist_ok=True)
         rows = machine_table.encode_rows([*machines.values()], machine_table.COLUMNS)
@@ -85,7 +85,7 @@ def _one(
         fault = f"could not be reached ({getattr(error, 'reason', None) or error})"
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         fault = f"sent what is not a price list ({error})"
-    good = [each for each in machines if not reason(each, today)]
+    good = [machine for machine in machines if not reason(machine, today)]
     if not good and not flex:
         return Fetched(name, f"{fault}: the prices known so far stay", False), [], []
     refused = len(machines) - len(good)

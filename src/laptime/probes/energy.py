@@ -116,7 +116,7 @@ def measure(using: Sequence[Meter], window: Callable[[], Any]) -> list[Energy]:
 
 def gross(readings: Sequence[Energy]) -> float | None:
     """Joules of all meters together; None without meters, and if the window was short for one."""
-    joules = [each.joules for each in readings if each.joules is not None and not each.note]
+    joules = [reading.joules for reading in readings if reading.joules is not None and not reading.note]
     return sum(joules) if joules and len(joules) == len(readings) else None
 
 

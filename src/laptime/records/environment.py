@@ -181,7 +181,7 @@ def distinctions(environments: Sequence[Environment]) -> list[list[str]]:
     """Return what sets each of several environments apart from the others: `machine ci-1`, `torch 2.15` ...
 
     A field is named where two of them differ in it, as what it is in each."""
-    flat = [{"machine": each.machine, **_flat(_decisive(each))} for each in environments]
+    flat = [{"machine": environment.machine, **_flat(_decisive(environment))} for environment in environments]
     names = list(dict.fromkeys(name for fields in flat for name in fields))
     differing = [name for name in names if len({_text(fields.get(name)) for fields in flat}) > 1]
     return [[f"{name} {_short(fields.get(name))}" for name in differing] for fields in flat]

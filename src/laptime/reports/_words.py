@@ -92,7 +92,7 @@ def varying(run: Run) -> list[str]:
 
 def label(case: Case, run: Run, *, target: bool = True) -> str:
     """The shortest words that tell a case from the others of its run."""
-    several = len({each.target for each in run.cases}) > 1
+    several = len({case.target for case in run.cases}) > 1
     parts = [printable(case.target)] if target and (several or len(run.cases) == 1) else []
     parts += variant(case, run)
     return ", ".join(parts) or printable(case.target)
@@ -106,7 +106,7 @@ def variant(case: Case, run: Run, *, batch: bool = True) -> list[str]:
 
 def variant_name(case: Case, run: Run) -> str:
     """The words that tell the variant of a case from the others, whatever its batch size."""
-    several = len({each.target for each in run.cases}) > 1
+    several = len({case.target for case in run.cases}) > 1
     return ", ".join([printable(case.target)] * several + variant(case, run, batch=False))
 
 

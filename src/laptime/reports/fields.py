@@ -54,7 +54,7 @@ def tell(value: float | None, write: Callable[[Any], str]) -> Cell:
 
 def cut(table: Table, *, without: tuple[str, ...]) -> Table:
     """The table without the columns whose titles end so."""
-    kept = [at for at, column in enumerate(table.columns) if not column.title.endswith(without)]
+    kept = [index for index, column in enumerate(table.columns) if not column.title.endswith(without)]
     rows = [replace(row, cells=[row.cells[at] for at in kept]) for row in table.rows]
     return replace(table, columns=[table.columns[at] for at in kept], rows=rows)
 

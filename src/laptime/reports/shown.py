@@ -128,7 +128,7 @@ def _column(column: Column, values: list[Value | Cell], unit: tuple[float, str])
     numbers = [_number(value) for value in values]
     top = max((abs(number) for number in numbers if number is not None), default=0.0)
     # Calls that are counted need no decimals, their mean per step does.
-    is_whole = column.kind == "number" and all(each is None or each.is_integer() for each in numbers)
+    is_whole = column.kind == "number" and all(number is None or number.is_integer() for number in numbers)
     digits = 0 if is_whole else _digits(column.kind, top / unit[0])
     texts = [_text(value, unit[0], digits, plus=column.kind == "change") for value in values]
     bars = [round(100 * abs(number) / top) if number and column.bar else 0 for number in numbers]

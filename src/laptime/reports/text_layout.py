@@ -165,7 +165,7 @@ def _narrow(table: Table, columns: list[_Shown], width: int) -> list[Text]:
     """Without the last numbers, and which they are; nothing if names and the first number do not fit."""
     kept, left_out = list(columns), list[str]()
     while (fitting := _fit(kept, width, shortest=_NARROW_NAME)) is None:
-        numbers = [at for at, column in enumerate(kept) if column.kind != "name"][1:]
+        numbers = [index for index, column in enumerate(kept) if column.kind != "name"][1:]
         if not numbers:
             return []
         left_out.insert(0, kept.pop(numbers[-1]).title)
@@ -221,7 +221,7 @@ def _fit(columns: list[_Shown], width: int, shortest: int = _SHORTEST_NAME) -> l
     """The columns with names as short as needed; None if they do not fit."""
     fitting = list(columns)
     while (over := sum(len(GAP) + _width(column) for column in fitting) - width) > 0:
-        names = [at for at, column in enumerate(fitting) if column.kind == "name"]
+        names = [index for index, column in enumerate(fitting) if column.kind == "name"]
         place = max(names, key=lambda at: _width(fitting[at]), default=0)
         longest = _width(fitting[place])
         least = max(cell_len(fitting[place].title), cell_len(fitting[place].regime), shortest)
@@ -241,7 +241,7 @@ def _grid(table: Table, columns: list[_Shown], width: int) -> list[Text]:
         head = Text.assemble((column.title, "bold"), (f"\n{column.regime}" if regimes else "", "dim"))
         grid.add_column(head, justify="right" if column.kind == "number" else "left", no_wrap=True)
     for index, row in enumerate(table.rows):
-        cells = [Text(each.texts[index], style=style_of(each.tones[index])) for each in columns]
+        cells = [Text(column.texts[index], style=style_of(column.tones[index])) for column in columns]
         grid.add_row(*cells, style=style_of(row.tone))
     lines = [Text(GAP).append(line) for line in draw(grid)]
     titles = lines[: len(lines) - len(table.rows)]
@@ -256,11 +256,11 @@ def _notes(row: Row, width: int) -> list[Text]:
 
 def _stack(table: Table, columns: list[_Shown]) -> list[Text]:
     """For narrow terminals: a row a block, a cell a line."""
-    names = [f"{each.title} ({each.regime})" if each.regime else each.title for each in columns]
+    names = [f"{column.title} ({column.regime})" if column.regime else column.title for column in columns]
     wide = max(map(cell_len, names))
     lines: list[Text] = []
     for index, row in enumerate(table.rows):
-        pairs = zip(names, [each.texts[index] for each in columns], strict=True)
+        pairs = zip(names, [column.texts[index] for column in columns], strict=True)
         lines += [Text(f"{GAP}{name}{fill(name, wide)}{GAP}{text}") for name, text in pairs]
         lines += [*_notes(row, 0), Text()]
     return lines[:-1]

@@ -46,8 +46,8 @@ def diagnose(profile: Profile, machine: Environment | None = None) -> list[Findi
         if answer is not None:
             findings.append(answer)
             general[answer.kind] = general_by
-    if any(each.kind in ("trace/incomplete", "trace/host-only") for each in findings):
-        findings = [each for each in findings if each.gain is None]
+    if any(finding.kind in ("trace/incomplete", "trace/host-only") for finding in findings):
+        findings = [finding for finding in findings if finding.gain is None]
     limit = verdict(profile).bound
     return sorted(
         _evidence.settle(profile, findings, general),

@@ -114,7 +114,7 @@ def finding(
 def from_user_code(stack: list[str]) -> list[str]:
     """A call stack (innermost first) from the first frame that is the user's; without one from the first of a
     library that is built on torch, whose models users read; [] when there is nothing but torch."""
-    readable = [at for at, frame in enumerate(stack) if not _LIBRARY.search(frame)]
+    readable = [index for index, frame in enumerate(stack) if not _LIBRARY.search(frame)]
     own = [at for at in readable if not _FRAMEWORK.search(stack[at])]
     return stack[(own or readable)[0] :] if readable else []
 

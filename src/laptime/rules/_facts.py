@@ -140,8 +140,8 @@ def _find_attributed(profile: Profile) -> Wait:
     """Return the wait attributed to data already: by the device's idle time, else by the timed loader."""
     if profile.overview.devices:
         return Wait(idle_seconds(profile, "data"), "the device is idle meanwhile", [])
-    phase = sum(each.host_ns for each in profile.overview.phases if each.name == "data") * 1e-9
-    timed = per_step(profile, sum(each.data_wait_ns for each in profile.steps))
+    phase = sum(phase.host_ns for phase in profile.overview.phases if phase.name == "data") * 1e-9
+    timed = per_step(profile, sum(step.data_wait_ns for step in profile.steps))
     return Wait(min(step(profile), max(phase, timed)), "the loader was timed", [])
 
 

@@ -186,7 +186,7 @@ def _list_run(run: Run, path: str) -> ListedRun:
         targets=[subject.target for subject in run.subjects],
         cases=len(run.cases),
         first_case=case,
-        is_failed=bool(run.cases) and all(each.status == "failed" for each in run.cases),
+        is_failed=bool(run.cases) and all(case.status == "failed" for case in run.cases),
         headline=number,
         bound=(run.profile.verdict.bound if run.profile.verdict else "unindexed") if run.profile else None,
     )

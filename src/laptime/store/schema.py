@@ -149,17 +149,17 @@ def _read_answered(case: Case, facts: Level) -> Iterator[Answer]:
     sent = [due + waited + in_turn for due, waited, in_turn in zip(latency.at, late, turn, strict=True)]
     begun = [due + after for due, after in zip(latency.at, first, strict=True)]
     chunks = _chunks(begun, ends, samples(requests.GAP.tag)) if streamed else [[]] * count
-    for at, due in enumerate(latency.at):
+    for index, due in enumerate(latency.at):
         yield Answer(
             number=0,
             due=due,
-            woken=due + late[at],
-            sent=sent[at],
-            first=0.0 if math.isnan(begun[at]) else begun[at],
-            end=ends[at],
-            chunks=[round(time - sent[at], 6) for time in chunks[at]],
-            usage=usage[at],
-            turn=round(turns[at]) - 1,
+            woken=due + late[index],
+            sent=sent[index],
+            first=0.0 if math.isnan(begun[index]) else begun[index],
+            end=ends[index],
+            chunks=[round(time - sent[index], 6) for time in chunks[index]],
+            usage=usage[index],
+            turn=round(turns[index]) - 1,
         )
 
 

@@ -107,7 +107,7 @@ def choose(suite: Suite, match: Sequence[str] = (), *, quick: bool = False) -> S
     patterns = [_compile(text) for text in match]
     benchmarks = [each for each in suite.benchmark if not match or _is_wanted(each, patterns)]
     if quick:
-        benchmarks = [_small(each) for each in benchmarks if LARGE not in each.tags]
+        benchmarks = [_small(benchmark) for benchmark in benchmarks if LARGE not in benchmark.tags]
     return structs.replace(suite, benchmark=benchmarks)
 
 

@@ -154,7 +154,7 @@ def _check_answers(name: str, own: Optimization, loop_profile: LoopProfile, stor
     need(isinstance(options, list), f"{who}: propose gives a {type(options).__name__}, not a list ({story})")
     need(options == own.offer(loop_profile), f"{who} proposes two things in one loop profile ({story})")
     need(isinstance(own.why_not(loop_profile), str), f"{who}: why_not gives no text ({story})")
-    texts = [_json(each, who) for each in options]
+    texts = [_json(option, who) for option in options]
     need(len(set(texts)) == len(texts), f"{who} proposes the same twice ({story})")
     for each in options:
         bound = own.bound(loop_profile, each)

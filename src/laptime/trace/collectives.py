@@ -155,7 +155,7 @@ def meet(ranks: Sequence[Sequence[Collective]]) -> list[Meeting]:
     left out."""
     numbered: dict[tuple[object, ...], Meeting] = defaultdict(dict)
     series: dict[tuple[object, ...], dict[int, list[Collective]]] = defaultdict(dict)
-    streams = {tuple(sorted({each.stream for each in collectives})) for collectives in ranks}
+    streams = {tuple(sorted({collective.stream for collective in collectives})) for collectives in ranks}
     for rank, collectives in enumerate(ranks):
         counts: dict[tuple[object, ...], int] = defaultdict(int)
         for each in sorted(collectives, key=lambda one: one.start_ns):
@@ -282,17 +282,17 @@ def uses(view: View) -> list[CollectiveUse]:
     computing = intervals.of(device, computes)
     rows = []
     for (kind, dtype), members in groups.items():
-        start = np.array([each.start_ns - clock for each in members], np.int64)
-        ranges = intervals.union(start, start + np.array([each.dur_ns for each in members], np.int64))
+        start = np.array([member.start_ns - clock for member in members], np.int64)
+        ranges = intervals.union(start, start + np.array([member.dur_ns for member in members], np.int64))
         alone = intervals.subtract(intervals.clip(ranges, begin, end), computing)
         computing = intervals.join(computing, alone)
-        sizes = [each.bytes for each in members if each.bytes is not None]
+        sizes = [member.bytes for member in members if member.bytes is not None]
         rows.append(
             CollectiveUse(
                 kind=kind,
                 dtype=dtype,
                 calls=len(members),
-                total_ns=sum(each.dur_ns for each in members),
+                total_ns=sum(member.dur_ns for member in members),
                 exposed_ns=alone.total,
                 bytes=sum(sizes) if len(sizes) == len(members) else None,
                 small=sum(size < SMALL for size in sizes),

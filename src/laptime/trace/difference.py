@@ -70,9 +70,9 @@ def _interval(before: Profile, after: Profile) -> tuple[float, float] | None:
         [math.log(step.end_ns - step.start_ns) for step in each.steps if step.end_ns > step.start_ns]
         for each in (before, after)
     ]
-    if any(len(each) < 2 for each in logs):
+    if any(len(log) < 2 for log in logs):
         return None
-    shares = [variance(each) / len(each) for each in logs]
+    shares = [variance(log) / len(log) for log in logs]
     error = sum(shares)
     if not error:
         return None
@@ -128,7 +128,7 @@ def _kernels(profile: Profile) -> dict[str, Spent]:
 
 def _idle(profile: Profile) -> dict[str, Spent]:
     causes = profile.overview.idle.causes if profile.overview.idle else []
-    return _per_step(profile, ((each.cause, each.total_ns, each.gaps) for each in causes))
+    return _per_step(profile, ((cause.cause, cause.total_ns, cause.gaps) for cause in causes))
 
 
 def _per_step(profile: Profile, rows: Iterable[tuple[str, int, int]]) -> dict[str, Spent]:
@@ -180,4 +180,4 @@ def _warnings(before: Profile, after: Profile) -> list[str]:
 
 
 def _devices(profile: Profile) -> str:
-    return ", ".join(sorted({each.name for each in profile.accelerators if each.name}))
+    return ", ".join(sorted({accelerator.name for accelerator in profile.accelerators if accelerator.name}))

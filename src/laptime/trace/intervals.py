@@ -263,7 +263,7 @@ def group(*columns: Codes) -> Groups:
     for column in columns[1:]:
         codes_of, values = _distinct(column.astype(np.int64))
         of, pairs = _distinct(of * np.int64(len(values)) + codes_of)
-        codes = [each[pairs // len(values)] for each in codes] + [values[pairs % len(values)]]
+        codes = [code[pairs // len(values)] for code in codes] + [values[pairs % len(values)]]
     return Groups(of.astype(np.int32), tuple(codes))
 
 

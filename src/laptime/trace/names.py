@@ -167,15 +167,15 @@ def _declarator(signature: str) -> tuple[int, int]:
 
     Parameters open directly behind the name; `Memcpy HtoD (Pageable -> Device)` has none."""
     depth, begin = 0, 0
-    for at, character in enumerate(signature):
+    for index, character in enumerate(signature):
         if character in "<{":
             depth += 1
         elif character in ">}":
             depth -= 1
         elif depth == 0 and character == " ":
-            begin = at + 1
-        elif depth == 0 and character == "(" and at > begin:
-            return begin, at
+            begin = index + 1
+        elif depth == 0 and character == "(" and index > begin:
+            return begin, index
     return 0, len(signature)
 
 

@@ -67,7 +67,7 @@ def profile(view: View) -> Profile:
         rows, gaps = overview.step_rows(view), list[idle.Part]()
         totalled = structs.replace(overview.overview(view, rows, gaps), totals=overview.totals(trace))
         # The accelerators that did any work, with their properties from the file.
-        properties = {each.id: each for each in trace.accelerators}
+        properties = {accelerator.id: accelerator for accelerator in trace.accelerators}
         alike = trace.accelerators[0] if len({each[1:] for each in trace.accelerators}) == 1 else UNKNOWN
         used = [(device, properties.get(device, alike)) for device in np.unique(trace.device.device).tolist()]
         return Profile(
@@ -118,7 +118,7 @@ def file_of(trace: Trace) -> TraceFile:
 def span(trace: Trace) -> int:
     """ns from the first event to the end of the last."""
     tables = (trace.host, trace.device, trace.device_ranges)
-    starts, ends = ([getattr(each, side) for each in tables] for side in ("start", "end"))
+    starts, ends = ([getattr(table, side) for table in tables] for side in ("start", "end"))
     first, last = (
         [int(edge(each)) for each in (*times, trace.memory.at) if len(each)]
         for edge, times in ((np.min, starts), (np.max, ends))

@@ -87,13 +87,13 @@ def combine(shares: Sequence[RankShare]) -> tuple[list[RankRow], list[Collective
     The ranks of one machine share its clock. If collectives show that they do not, times are moved until
     collectives end together, and `clock_offset_ns` says by how much; who came last is an estimate then."""
     shares = sorted(shares, key=lambda each: each.rank)
-    met = collectives.meet([each.collectives for each in shares])
+    met = collectives.meet([share.collectives for share in shares])
     offset = collectives.offsets(met, len(shares))
     zero = min((each.origin_ns + moved for each, moved in zip(shares, offset, strict=True)), default=0)
-    numbers = [each.rank for each in shares]
+    numbers = [share.rank for share in shares]
     rows = [collectives.row(one, numbers, offset, zero) for one in met]
     return (
-        [_rank(index, each.row, met, rows, offset[index]) for index, each in enumerate(shares)],
+        [_rank(index, share.row, met, rows, offset[index]) for index, share in enumerate(shares)],
         sorted(rows, key=lambda row: row.start_ns),
         _stragglers(shares, met, rows, offset),
     )
@@ -141,7 +141,7 @@ def _why(index: int, shares: list[RankShare], offset: list[int], caused: int) ->
     """Say why a rank is late: the part that takes longer than the other ranks' median, if it explains much of
     the delay."""
     rank_share = shares[index]
-    others = [each for each in shares if each.rank != rank_share.rank]
+    others = [share for share in shares if share.rank != rank_share.rank]
     steps = rank_share.row.steps
     delay = caused / max(len(others), 1) / max(steps, 1)
 
@@ -157,7 +157,7 @@ def _why(index: int, shares: list[RankShare], offset: list[int], caused: int) ->
     if all(each.row.steps == steps for each in others):
         starts = [[at + moved for at in each.starts_ns] for each, moved in zip(shares, offset, strict=True)]
         lags = [
-            starts[index][step] - median(each[step] for at, each in enumerate(starts) if at != index)
+            starts[index][step] - median(start[step] for at, start in enumerate(starts) if at != index)
             for step in range(steps)
         ]
         reasons["it begins its steps {} later"] = median(lags)

@@ -61,8 +61,8 @@ def write(view: View, path: Path) -> None:
 def _head(view: View) -> dict[str, Any]:
     trace = view.trace
     properties = [
-        dict(zip(_OF_DEVICE, (*each[:3], *each.capability, *each[4:]), strict=True))
-        for each in trace.accelerators
+        dict(zip(_OF_DEVICE, (*accelerator[:3], *accelerator.capability, *accelerator[4:]), strict=True))
+        for accelerator in trace.accelerators
     ]
     ranks = {"rank": trace.rank, "world_size": trace.world}
     job = {key: value for key, value in ranks.items() if value is not None} | trace.distributed
@@ -77,7 +77,7 @@ def _head(view: View) -> dict[str, Any]:
 
 
 def _events(view: View) -> Iterator[Event]:
-    threads = [_ids(index, each) for index, each in enumerate(view.trace.threads)]
+    threads = [_ids(index, thread) for index, thread in enumerate(view.trace.threads)]
     yield from _titles(view, threads)
     yield from _host(view, threads)
     yield from _device(view)

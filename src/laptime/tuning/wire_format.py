@@ -113,7 +113,7 @@ def _value(expected: Any, value: Any, where: str) -> Any:
     if origin in (Union, types.UnionType):
         if value is None and type(None) in arguments:
             return None
-        (expected,) = [each for each in arguments if each is not type(None)] or [type(None)]
+        (expected,) = [argument for argument in arguments if argument is not type(None)] or [type(None)]
         return _value(expected, value, where)
     if is_dataclass(expected):
         return _dataclass(expected, value, where)

@@ -308,7 +308,7 @@ def _impossible(item: PlannedBenchmark, error: LaptimeError, membership: Members
 def _rejudge(item: PlannedBenchmark, run: Run) -> Run:
     """The run with the verdicts on its budgets."""
     verdicts = judge_run(item.benchmark, run)
-    plain = [each for each in run.findings if not each.kind.startswith(("check/", FIRST_RUN))]
+    plain = [finding for finding in run.findings if not finding.kind.startswith(("check/", FIRST_RUN))]
     if item.benchmark.regression is not None and item.baseline is None:
         # No baseline is no fault: a new job in CI begins green, and says why.
         sentence = (
@@ -361,7 +361,7 @@ def combine(done: list[tuple[PlannedBenchmark, Run]], suite_id: str, *, status: 
             subjects=list(dict.fromkeys(subject for run in runs for subject in run.subjects)),
             environment=environment,
             cases=cases,
-            findings=[each for run in runs for each in run.findings if each.kind == FIRST_RUN],
+            findings=[finding for run in runs for finding in run.findings if finding.kind == FIRST_RUN],
         ),
         verdicts,
     )

@@ -219,7 +219,7 @@ def beside_ceilings(profile: Profile, here: Environment | None = None) -> Profil
 
 def _of_accelerator(profile: Profile) -> Ceilings | None:
     """None if it is not in the table, or several kinds worked."""
-    kinds = {(each.name, each.memory) for each in profile.accelerators}
+    kinds = {(accelerator.name, accelerator.memory) for accelerator in profile.accelerators}
     name, memory = kinds.pop()
     peak = device_peak(name, memory=memory) if name and not kinds else None
     if peak is None:

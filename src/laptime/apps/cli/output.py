@@ -248,7 +248,7 @@ def _fit(
     if not rows or not (sys.stdout.isatty() or os.environ.get("COLUMNS")):
         return rows
     widths = [max(map(len, column)) for column in zip(titles, *rows, strict=True)]
-    movable = [at for at, title in enumerate(titles) if title not in whole]
+    movable = [index for index, title in enumerate(titles) if title not in whole]
     over = sum(widths) + len(GAP) * (len(widths) - 1) - shutil.get_terminal_size().columns
     while over > 0 and movable:
         widest = max(movable, key=lambda at: widths[at])
@@ -256,5 +256,5 @@ def _fit(
             break
         widths[widest] -= 1
         over -= 1
-    most = [width if at in movable else sys.maxsize for at, width in enumerate(widths)]
+    most = [width if index in movable else sys.maxsize for index, width in enumerate(widths)]
     return [[*map(shorten, row, most)] for row in rows]

@@ -69,7 +69,7 @@ def export(variant: Variant, *, opset: int, batch: int | None, root: Path) -> Pa
             _check(inputs, takes)
         held = sum(t.numel() * t.element_size() for t in [*module.parameters(), *module.buffers()])
         program.save(str(draft / "model.onnx"), external_data=held > _LARGE)
-        any_batch = not any(isinstance(each.shape[0], int) for each in takes if each.shape)
+        any_batch = not any(isinstance(taken.shape[0], int) for taken in takes if taken.shape)
         batches = [work.batch, *([other_batch(work.batch)] if any_batch and any_wanted else [])]
         _record(model, module, (args, kwargs), batches).save(draft / "calls.npz")
         series, receipt = model.count(work.batch)
@@ -81,7 +81,7 @@ def export(variant: Variant, *, opset: int, batch: int | None, root: Path) -> Pa
             "opset": opset,
             "versions": versions(),
             "seconds": time.perf_counter() - started,
-            "inputs": [each.name for each in takes],
+            "inputs": [taken.name for taken in takes],
             "counts": {"series": {one.metric.tag: one.samples[0] for one in series}, "receipt": receipt},
             "origin": model.facts()["inputs"]["origin"],
         }
@@ -153,7 +153,7 @@ def trace_program(
         torch.onnx.export, module, args, kwargs=kwargs, opset_version=opset, dynamo=True, verbose=False
     )
     tracing: Any = torch.export
-    for named in (sizes for at, sizes in enumerate(tries) if any(sizes) and sizes not in tries[:at]):
+    for named in (sizes for index, sizes in enumerate(tries) if any(sizes) and sizes not in tries[:index]):
         open_sizes = tracing.ShapesCollection()
         for tensor, names in zip(inputs, named, strict=True):
             if names:

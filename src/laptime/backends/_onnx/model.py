@@ -142,7 +142,7 @@ class FileModel(ByBatch[Bound]):
             return _name_feeds(takes, rebatched)
         generator = np.random.default_rng(self._variant.seed)
         sizes = self._sizes(runtime, batch)
-        return {each.name: arrays.random(each, sizes[each.name], generator) for each in takes}
+        return {taken.name: arrays.random(taken, sizes[taken.name], generator) for taken in takes}
 
     def facts(self) -> dict[str, Any]:
         source = self._source
@@ -158,12 +158,12 @@ class FileModel(ByBatch[Bound]):
                 "origin": origin,
                 "batch": self.own_batch(),
                 "batch_is": source.batch_is,
-                "shapes": ", ".join(f"{each.name}: {each.dtype} {each.words}" for each in takes),
+                "shapes": ", ".join(f"{taken.name}: {taken.dtype} {taken.words}" for taken in takes),
             },
         }
         if source.inputs is None:
             result["inputs"]["values"] = "random: floats from N(0, 1), whole numbers 0 and 1"
-        result.setdefault("dtypes", dict(Counter(each.dtype for each in takes)))
+        result.setdefault("dtypes", dict(Counter(taken.dtype for taken in takes)))
         return result
 
     def exported(self) -> float | None:
@@ -290,7 +290,7 @@ def _name_feeds(takes: Sequence[Input], given: Sequence[Array]) -> dict[str, Arr
     if len(takes) != len(given):
         raise UsageError(
             f"the model takes {len(takes)} inputs, {len(given)} were given",
-            why=f"it takes {', '.join(f'{each.name} {each.words}' for each in takes)}",
+            why=f"it takes {', '.join(f'{taken.name} {taken.words}' for taken in takes)}",
         )
     return {
         each.name: np.ascontiguousarray(array, each.dtype) for each, array in zip(takes, given, strict=True)

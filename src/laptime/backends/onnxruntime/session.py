@@ -58,7 +58,7 @@ class Session:
         return takes
 
     def outputs(self) -> list[str]:
-        return [each.name for each in self._session.get_outputs()]
+        return [output.name for output in self._session.get_outputs()]
 
     @property
     def _is_bound(self) -> bool:
@@ -77,8 +77,8 @@ class Session:
         for name, array in feeds.items():
             value = onnxruntime.OrtValue.ortvalue_from_numpy(array, where, self._number)
             binding.bind_ortvalue_input(name, value)
-        for each in session.get_outputs():
-            binding.bind_output(each.name, where, self._number)
+        for output in session.get_outputs():
+            binding.bind_output(output.name, where, self._number)
         call = partial(session.run_with_iobinding, binding)
 
         def run(others: Mapping[str, Array]) -> list[Array]:

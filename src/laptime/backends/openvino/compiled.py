@@ -58,7 +58,7 @@ class Compiled:
 
     def _static(self, sizes: Sizes) -> Any:
         model = self._model.clone()
-        model.reshape({at: list(sizes[each.name]) for at, each in enumerate(self._inputs)})
+        model.reshape({index: list(sizes[each.name]) for index, each in enumerate(self._inputs)})
         return model
 
     def _config(self) -> dict[str, Any]:
@@ -142,8 +142,8 @@ class Compiled:
         return queue
 
     def _feed(self, request: Any, feeds: Mapping[str, Array]) -> None:
-        for at, each in enumerate(self._inputs):
-            request.set_input_tensor(at, openvino.Tensor(feeds[each.name], shared_memory=True))
+        for index, each in enumerate(self._inputs):
+            request.set_input_tensor(index, openvino.Tensor(feeds[each.name], shared_memory=True))
 
     def count(self, sizes: Sizes) -> tuple[dict[str, float], dict[str, Any]]:
         values, receipt = count(self._static(sizes))
@@ -187,7 +187,7 @@ def _input(port: Any, at: int, target: str, named: Mapping[str, list[str]]) -> I
             why="the file leaves its whole shape open",
             next="save the model with a shape: model.reshape(...) and openvino.save_model(...)",
         )
-    names = next((named[each] for each in port.get_names() if each in named), [])
+    names = next((named[name] for name in port.get_names() if name in named), [])
     names = names if len(names) == len(shape) else [""] * len(shape)
     dims = tuple(
         word if size.is_dynamic else size.get_length() for size, word in zip(shape, names, strict=True)

@@ -282,7 +282,7 @@ class TorchModel(ByBatch[TorchWorkload]):
         output = self._callers(self._program)[0](*args, **kwargs)
         place.waiter(self._device)()
         return [
-            each.astype("float32") if each.dtype == "float16" else each for each in tensors.arrays(output)
+            array.astype("float32") if array.dtype == "float16" else array for array in tensors.arrays(output)
         ]
 
     def compiles(self) -> int:

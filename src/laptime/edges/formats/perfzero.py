@@ -45,7 +45,7 @@ def document(run: Run, case: Case) -> dict[str, Any]:
     # Figures of the worker process; only numbers, and only those that were measured.
     info: dict[str, Any] = {}
     peaks = [case.find(tag) for tag in ("memory/host/peak", "evidence/process/memory")]
-    sizes = [bytes_ for each in peaks if each for bytes_ in each.samples if math.isfinite(bytes_)]
+    sizes = [bytes_ for peak in peaks if peak for bytes_ in peak.samples if math.isfinite(bytes_)]
     if sizes:
         info["max_rss"] = int(max(sizes))
     memory = case.details.memory

@@ -81,15 +81,15 @@ def _cases(name: str, row: dict[str, Any], names: list[str]) -> list[Case]:
     if len(set(names)) != len(params):
         names = [f"param{number + 1}" for number in range(len(params))]
     cases = []
-    for at, values in enumerate(itertools.product(*params)):
-        result = _at(row, "result", at)
+    for index, values in enumerate(itertools.product(*params)):
+        result = _at(row, "result", index)
         if result is None or not math.isfinite(result):
             continue
         axes: dict[str, Axis] = {of: str(value) for of, value in zip(names, values, strict=True)}
         kind = name.rpartition(".")[2].partition("_")[0]
         if kind in ("time", "timeraw"):
-            samples, calls = _at(row, "samples", at), int(_at(row, "stats_number", at) or 1)
-            note = "" if samples else f"the median of {_at(row, 'stats_repeat', at) or '?'} samples"
+            samples, calls = _at(row, "samples", index), int(_at(row, "stats_number", index) or 1)
+            note = "" if samples else f"the median of {_at(row, 'stats_repeat', index) or '?'} samples"
             case = _records.to_case(TOOL, name, axes, samples or [result], calls=calls, note=note)
         else:
             unit = {"mem": "B", "peakmem": "B"}.get(kind, "1")

@@ -67,15 +67,15 @@ def _name(entry: dict[str, Any]) -> str:
 
 
 def _case(name: str, entries: list[dict[str, Any]]) -> Case:
-    threads = next((each["threads"] for each in entries if each.get("threads", 1) != 1), None)
+    threads = next((entry["threads"] for entry in entries if entry.get("threads", 1) != 1), None)
     axes: dict[str, Axis] = {"threads": int(threads)} if threads else {}
-    errors = [str(each.get("error_message") or "") for each in entries if each.get("error_occurred")]
+    errors = [str(entry.get("error_message") or "") for entry in entries if entry.get("error_occurred")]
     if errors:
         return _records.make_failed(TOOL, name, axes, errors[0])
-    kept = [each for each in entries if not _kind(each)]
+    kept = [entry for entry in entries if not _kind(entry)]
     note = "the mean of the iterations of a repetition"
     if not kept:
-        kept, note = [each for each in entries if _kind(each) == "median"], "the median of the repetitions"
+        kept, note = [entry for entry in entries if _kind(entry) == "median"], "the median of the repetitions"
     times = [float(each["real_time"]) * _SECONDS[each.get("time_unit", "ns")] for each in kept]
     calls = max([int(each.get("iterations") or 1) for each in kept], default=1)
     case = _records.to_case(TOOL, name, axes, times, calls=calls, note=note)

@@ -26,8 +26,8 @@ def runs(document: Any, path: Path) -> list[Run]:
     metadata, benchmarks = document["metadata"], document["benchmarks"]
     machine = _records.environment(os=metadata.get("platform"), python=metadata.get("python_version"))
     tool = f"{TOOL} {metadata['guidellm_version']}"
-    cases = [_case(tool, each) for each in benchmarks]
-    started = _records.moment(min(float(each["start_time"]) for each in benchmarks))
+    cases = [_case(tool, benchmark) for benchmark in benchmarks]
+    started = _records.moment(min(float(benchmark["start_time"]) for benchmark in benchmarks))
     return [_records.run(tool, path, cases, started=started, machine=machine)]
 
 

@@ -21,5 +21,5 @@ def matches(document: Any) -> bool:
 def runs(document: Any, path: Path) -> list[Run]:
     """The run in the file."""
     run = files.read(path)
-    subjects = [structs.replace(each, source=f"{IMPORTED}{each.source}") for each in run.subjects]
+    subjects = [structs.replace(subject, source=f"{IMPORTED}{subject.source}") for subject in run.subjects]
     return [structs.replace(run, subjects=subjects)]

@@ -117,9 +117,9 @@ def arguments(cls: Any, request: dict[str, Any]) -> dict[str, Any]:
         takes = inspect.signature(cls.__init__).parameters.values()
     except (TypeError, ValueError):
         return {**offered, **keywords}
-    if cls.__init__ is not object.__init__ and any(each.kind is each.VAR_KEYWORD for each in takes):
+    if cls.__init__ is not object.__init__ and any(taken.kind is taken.VAR_KEYWORD for taken in takes):
         return {**offered, **keywords}
-    named = {each.name for each in takes if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)}
+    named = {taken.name for taken in takes if taken.kind in (taken.POSITIONAL_OR_KEYWORD, taken.KEYWORD_ONLY)}
     return {**{name: value for name, value in offered.items() if name in named}, **keywords}
 
 

@@ -252,7 +252,7 @@ def _move(draft: Path, folder: Path) -> None:
     for root, folders, names in os.walk(draft):
         target = folder / Path(root).relative_to(draft)
         target.mkdir(exist_ok=True)
-        for name in [*names, *(each for each in folders if Path(root, each).is_symlink())]:
+        for name in [*names, *(folder for folder in folders if Path(root, folder).is_symlink())]:
             Path(root, name).replace(target / name)
 
 

@@ -52,7 +52,7 @@ def expand(wanted: Sequence[Method | Filter], names: Callable[[Filter], list[str
             methods.append(each)
         else:
             methods += [Method(f"{each.cls}.{name}", each.cls, name) for name in names(each)]
-    return list({(each.cls, each.method): each for each in reversed(methods)}.values())[::-1]
+    return list({(method.cls, method.method): method for method in reversed(methods)}.values())[::-1]
 
 
 _NAME = r"[^\W\d]\w*"

@@ -132,7 +132,7 @@ def _public(cls: str, pattern: str, flags: Flags, path: list[str]) -> process.En
 def there(conditions: Conditions) -> list[str]:
     """The methods that would run, as `pkg.mod.Class.method`, each looked up in its class.
     Raises UserCodeError: a class cannot be imported. UsageError: it has no such method."""
-    for cls in dict.fromkeys(each.cls for each in conditions.methods):
+    for cls in dict.fromkeys(method.cls for method in conditions.methods):
         ended = _public(cls, "", conditions.flags, conditions.python_path)
         names = ended.event("names")
         if names is None:
@@ -150,7 +150,7 @@ def there(conditions: Conditions) -> list[str]:
                     why=f"it has {', '.join(names['names'][:6]) or 'none'}",
                     next=f"did you mean {near}?" if near else f"--benchmark_methods={cls}.filter:.* --list",
                 )
-    return [f"{each.cls}.{each.method}" for each in conditions.methods]
+    return [f"{method.cls}.{method.method}" for method in conditions.methods]
 
 
 @contextmanager

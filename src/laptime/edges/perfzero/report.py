@@ -97,10 +97,10 @@ def encode(report: Report) -> bytes:
     for key, extra in report.extras.items():
         content = _bytes(2, extra.encode()) if isinstance(extra, str) else _double(1, extra)
         entry.append(_bytes(6, _bytes(1, key.encode()) + _bytes(2, content)))
-    for each in report.metrics:
-        bounds = ((3, each.min_value), (4, each.max_value))
+    for metric in report.metrics:
+        bounds = ((3, metric.min_value), (4, metric.max_value))
         kept = [_bytes(number, _double(1, bound)) for number, bound in bounds if bound is not None]
-        entry.append(_bytes(7, b"".join([_bytes(1, each.name.encode()), _double(2, each.value), *kept])))
+        entry.append(_bytes(7, b"".join([_bytes(1, metric.name.encode()), _double(2, metric.value), *kept])))
     return _bytes(1, b"".join(entry))
 
 

@@ -45,7 +45,7 @@ def exit_code(run: Run) -> ExitCode:
     """Interrupted; a method that failed; a bound that was broken; what cannot be decided; or fine."""
     told = [case.details.perfzero["laptime"]["verdict"] for case in run.cases if case.details.perfzero]
     states = {state for each in told for state in each["states"]}
-    bounds = {each.word for each in run.verdicts}
+    bounds = {verdict.word for verdict in run.verdicts}
     if run.status == "interrupted":
         return ExitCode.INTERRUPTED
     if states - verdict.MEASURED - verdict.IMPOSSIBLE:

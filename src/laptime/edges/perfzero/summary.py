@@ -172,7 +172,7 @@ def curve(ended: Ended) -> list[Point]:
     before, at the end of a method too short for a look the mean of the method."""
     zero = _began(ended)
     points = [
-        Point(time=each.unix - zero, rss=each.rss, vms=each.vms, cpu_percent=each.cpu) for each in ended.looks
+        Point(time=look.unix - zero, rss=look.rss, vms=look.vms, cpu_percent=look.cpu) for look in ended.looks
     ]
     start, end = ended.span
     if start is None:
@@ -181,8 +181,8 @@ def curve(ended: Ended) -> list[Point]:
     for event in (start, end):
         if event is not None and "rss" in event:
             time = float(event["unix"]) - zero
-            before = [each.cpu_percent for each in points if 0 < each.time < time]
-            before = before or [each.cpu_percent for each in points if each.time < 0 and event is start]
+            before = [point.cpu_percent for point in points if 0 < point.time < time]
+            before = before or [point.cpu_percent for point in points if point.time < 0 and event is start]
             percent = before[-1] if before else mean
             points.append(Point(time=time, rss=event["rss"], vms=event["vms"], cpu_percent=percent))
     return sorted(points, key=lambda point: point.time)
@@ -208,9 +208,9 @@ def _ours(
         "verdict": {
             "word": last.state,
             "sentence": last.sentence,
-            "states": [each.state for each in trials],
+            "states": [trial.state for trial in trials],
             "trust": trust(checks) if checks else "invalid",
-            "reasons": [each.sentence for each in checks if each.outcome in ("fail", "warn")],
+            "reasons": [check.sentence for check in checks if check.outcome in ("fail", "warn")],
         },
         "metrics": {name: msgspec.to_builtins(spread) for name, spread in spreads(trials).items()},
         "reports": [
@@ -332,7 +332,7 @@ def _read_reports(trials: list[Outcome]) -> list[Series]:
         for name, number in numbers.items():
             if math.isfinite(number.value):
                 columns.setdefault(name, []).append((index, number))
-    in_seconds = not any(each.units_doubtful for each in trials)
+    in_seconds = not any(trial.units_doubtful for trial in trials)
     return [
         Series(
             metric=Metric(

@@ -97,14 +97,14 @@ def judge(ended: Ended, reports: list[Report], faults: list[str]) -> Outcome:
     """One trial, from how its process went and the files it left."""
     imported = ended.event("imported") or {}
     reporter = str(imported.get("reports_as", ""))
-    main = next((each for each in reports if each.name == reporter), reports[0] if reports else None)
+    main = next((report for report in reports if report.name == reporter), reports[0] if reports else None)
     state, sentence = _state(ended, main, faults)
     over = ended.event("ended")
     return Outcome(
         state=state,
         sentence=sentence,
         report=main,
-        others=[each for each in reports if each is not main],
+        others=[report for report in reports if report is not main],
         renamed=main is not None and bool(reporter) and main.name != reporter,
         units_doubtful=bool(main and over and main.wall_time > 1.05 * float(over["seconds"])),
         ended=ended,
@@ -114,17 +114,17 @@ def judge(ended: Ended, reports: list[Report], faults: list[str]) -> Outcome:
 def violations(report: Report) -> list[str]:
     """The bounds that the numbers of a report break; both ends are inclusive."""
     sentences = []
-    for each in report.numbers:
-        if each.min_value is not None and not each.value >= each.min_value:
-            sentences.append(f"{each.name} is {each.value:g}, below {each.min_value:g}")
-        if each.max_value is not None and not each.value <= each.max_value:
-            sentences.append(f"{each.name} is {each.value:g}, above {each.max_value:g}")
+    for number in report.numbers:
+        if number.min_value is not None and not number.value >= number.min_value:
+            sentences.append(f"{number.name} is {number.value:g}, below {number.min_value:g}")
+        if number.max_value is not None and not number.value <= number.max_value:
+            sentences.append(f"{number.name} is {number.value:g}, above {number.max_value:g}")
     return sentences
 
 
 def spreads(trials: list[Outcome]) -> dict[str, Spread]:
     """wall_time and every metric over the trials that have them, by name."""
-    reports = [each.report for each in trials if each.measured and each.report is not None]
+    reports = [trial.report for trial in trials if trial.measured and trial.report is not None]
     columns: dict[str, list[Metric]] = {}
     for report in reports:
         for metric in report.numbers:
@@ -133,9 +133,9 @@ def spreads(trials: list[Outcome]) -> dict[str, Spread]:
 
 
 def _spread(metrics: list[Metric]) -> Spread:
-    last, trials = metrics[-1], over_trials([each.value for each in metrics])
+    last, trials = metrics[-1], over_trials([metric.value for metric in metrics])
     spread = Spread(
-        values=[each.value for each in metrics],
+        values=[metric.value for metric in metrics],
         value=trials.quantity.value,
         statistic=trials.statistic,
         ci95=trials.quantity.interval,
@@ -187,10 +187,10 @@ def _state(ended: Ended, main: Report | None, faults: list[str]) -> tuple[State,
         return "bad_report", faults[0]
     if main is None:
         return "no_report", "it ended without calling report_benchmark"
-    odd = [each.name for each in main.numbers if not math.isfinite(each.value)]
+    odd = [number.name for number in main.numbers if not math.isfinite(number.value)]
     if odd:
         return "not_a_number", f"{', '.join(odd)} {'is' if len(odd) == 1 else 'are'} no finite number"
-    below = [each for each in main.numbers if each.value < 0 and each.name.endswith(_NEVER_NEGATIVE)]
+    below = [number for number in main.numbers if number.value < 0 and number.name.endswith(_NEVER_NEGATIVE)]
     if below:
         return "negative", f"{below[0].name} is {below[0].value:g}: no time or rate is below zero"
     broken = violations(main)
@@ -209,10 +209,10 @@ def _where(ended: Ended) -> str:
 def checks(trials: list[Outcome], *, virtual: bool) -> list[Check]:
     """The answers, worst first; none if no trial came to numbers. virtual: the machine is a guest, whose
     CPU time can be stolen."""
-    if not any(each.measured or each.state in IMPOSSIBLE for each in trials):
+    if not any(trial.measured or trial.state in IMPOSSIBLE for trial in trials):
         return []
     found = [*_faults(trials), *_interval(trials), *_find_disturbed(trials, virtual), *_notes(trials[-1])]
-    if all(each.state == "passed" for each in trials):
+    if all(trial.state == "passed" for trial in trials):
         found.append(Check(name="benchmark", outcome="ok", sentence=trials[-1].sentence))
     return sorted(found, key=lambda check: ("fail", "warn", "note", "ok").index(check.outcome))
 
@@ -220,14 +220,14 @@ def checks(trials: list[Outcome], *, virtual: bool) -> list[Check]:
 def _faults(trials: list[Outcome]) -> Iterator[Check]:
     """Trials without a number, with an impossible one, and with one outside the benchmark's own bounds."""
     of = count(len(trials), "trial")
-    if lost := [each for each in trials if not each.measured and each.state not in IMPOSSIBLE]:
+    if lost := [trial for trial in trials if not trial.measured and trial.state not in IMPOSSIBLE]:
         sentence = f"{len(lost)} of {of} gave no number: {lost[0].sentence}"
         step = "read perfzero.log in the output folder"
         yield Check(name="trials", outcome="fail", sentence=sentence, next=step)
-    if bad := [each for each in trials if each.state in IMPOSSIBLE]:
+    if bad := [trial for trial in trials if trial.state in IMPOSSIBLE]:
         step = "fix the benchmark: it reported this itself"
         yield Check(name="finite", outcome="fail", sentence=bad[0].sentence, next=step)
-    if outside := [each for each in trials if each.state == "bound_violated"]:
+    if outside := [trial for trial in trials if trial.state == "bound_violated"]:
         many = f" ({len(outside)} of {of})" if len(trials) > 1 else ""
         sentence = f"outside the benchmark's own bounds: {outside[0].sentence}{many}"
         yield Check(name="bounds", outcome="warn", sentence=sentence)
@@ -235,7 +235,7 @@ def _faults(trials: list[Outcome]) -> Iterator[Check]:
 
 def _interval(trials: list[Outcome]) -> Iterator[Check]:
     """No number is better known than its interval says; one without is not known at all."""
-    measured = sum(each.measured for each in trials)
+    measured = sum(trial.measured for trial in trials)
     if 0 < measured < FEWEST_TRIALS:
         sentence = f"{count(measured, 'trial')}: too few for an interval, which needs {FEWEST_TRIALS}"
         yield Check(name="trials", outcome="warn", sentence=sentence, next="--benchmark_num_trials=5")
@@ -260,7 +260,7 @@ def _interval(trials: list[Outcome]) -> Iterator[Check]:
 
 def _find_disturbed(trials: list[Outcome], virtual: bool) -> Iterator[Check]:
     """Serious if most trials were hit, or one lost more than an interval may be wide."""
-    measured = [disturbance(each.ended, virtual=virtual) for each in trials if each.measured]
+    measured = [disturbance(trial.ended, virtual=virtual) for trial in trials if trial.measured]
     hit = [each for each in measured if each.label]
     if not hit:
         return
@@ -279,7 +279,7 @@ def _notes(last: Outcome) -> Iterator[Check]:
     report = last.report
     if last.renamed and report is not None:
         yield Check(name="name", outcome="note", sentence=f"it reported as {report.name!r}")
-    twice = [each.name for each in report.numbers if "#" in each.name] if report is not None else []
+    twice = [number.name for number in report.numbers if "#" in number.name] if report is not None else []
     if twice:
         sentence = f"it reported several numbers under one name; the second is called {twice[0]}"
         yield Check(name="names", outcome="note", sentence=sentence)
@@ -320,7 +320,7 @@ def _losses(ended: Ended, virtual: bool) -> list[tuple[Label, float, float, str]
     if start is None or end is None or "clock" not in start:
         return losses
     seconds = float(end["clock"]) - float(start["clock"])
-    looks = [each for each in ended.looks if start["unix"] <= each.unix <= end["unix"]]
+    looks = [look for look in ended.looks if start["unix"] <= look.unix <= end["unix"]]
     waited = _most(start, end, "waited", looks)
     if waited is not None and _for_others(waited, seconds, _others(start, end, looks, seconds)):
         words = "its threads waited for a CPU that other programs used"

@@ -53,11 +53,11 @@ def _speeds(run: Run) -> list[str]:
 def headline(run: Run) -> doc.Headline:
     """The answer: slow, lost, alike, undecided or not compared."""
     machines = _machines(run)
-    slow = [each for each in run.comparisons if each.word == "slower"]
+    slow = [comparison for comparison in run.comparisons if comparison.word == "slower"]
     lost = list(dict.fromkeys(case.failure.what for case in run.cases if case.failure))
     if slow:
         sentence = "; ".join([each.sentence for each in slow] + lost)
-        steps = [each.next for each in run.findings[:1]]
+        steps = [finding.next for finding in run.findings[:1]]
         return doc.Headline(word="slow", tone="invalid", sentence=sentence, next=steps)
     if lost:
         return doc.Headline(word="lost", tone="invalid", sentence="; ".join(lost))
@@ -106,7 +106,7 @@ def _beside(run: Run, speed: str, name: str) -> str:
 
 
 def _word(run: Run, name: str) -> str:
-    mine = [each for each in run.comparisons if each.candidate == name]
+    mine = [comparison for comparison in run.comparisons if comparison.candidate == name]
     if any(case.failure for case in _cases(run, name)):
         return "lost"
     if any(each.word == "slower" for each in mine):

@@ -36,7 +36,7 @@ def document(histories: Sequence[History], *, by: str) -> doc.Document:
         title=f"{count(len(histories), 'case')} over time",
         verdict=_headline(histories),
         brief=[_overview(histories)],
-        sections=[overview, *(_section(history, by, at) for at, history in enumerate(histories, 1))],
+        sections=[overview, *(_section(history, by, index) for index, history in enumerate(histories, 1))],
         data=lambda: data(histories),
         about="A change in the numbers is not yet a change in the program: measure both revisions, "
         "interleaved, with laptime check TARGET --against-rev COMMIT.",
@@ -77,7 +77,7 @@ def _overview(histories: Sequence[History]) -> doc.Table:
         any(history.differs for history in histories)
         and Field("differs in", lambda history: some(history.differs, _TOLD)),
         Field("runs", lambda history: len(history.points), "count"),
-        Field("history", lambda history: sparkline([each.value for each in history.points]), priority=1),
+        Field("history", lambda history: sparkline([point.value for point in history.points]), priority=1),
         Field("first", lambda history: _value(history, history.points[0]), "number"),
         Field("last", lambda history: _value(history, history.points[-1]), "number"),
         Field("changes", _changes),
@@ -141,7 +141,7 @@ def _commit(point: Point) -> str:
 def groups(history: History, by: str) -> dict[str, list[Point]]:
     """Points by commit or by the versions that differ within the history, in the order of their first run."""
     values = {
-        name: {each.versions.get(name) for each in history.points} for name in history.points[-1].versions
+        name: {point.versions.get(name) for point in history.points} for name in history.points[-1].versions
     }
     versions = [name for name, seen in values.items() if len(seen) > 1]
     groups: dict[str, list[Point]] = {}
@@ -185,7 +185,7 @@ def chart(history: History, label: str) -> Plot:
         marks=[
             *(Border(step.at - 0.5, f"{step.ratio:.2f}x") for step in history.steps),
             *_levels(history),
-            *(_spot(at, point, history.unit) for at, point in enumerate(points)),
+            *(_spot(index, point, history.unit) for index, point in enumerate(points)),
         ],
         height=250,
         margins={"bottom": 30},

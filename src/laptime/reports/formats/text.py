@@ -111,7 +111,7 @@ def _blocks(blocks: Sequence[doc.Block], width: int, lead: str) -> list[Line]:
     for block in blocks:
         is_apart = isinstance(block, doc.Table | doc.Views | doc.Code | doc.Group | doc.Failure)
         lines += [Line()] if lines and (apart or is_apart) else []
-        number = next((at for at, each in enumerate(_advice(blocks), 1) if each is block), 0)
+        number = next((index for index, each in enumerate(_advice(blocks), 1) if each is block), 0)
         lines += _block(block, width, lead, indent, number)
         apart = is_apart
     return lines

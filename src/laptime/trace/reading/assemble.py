@@ -161,9 +161,9 @@ def _from_zero(*tables: Any) -> int:
     times = [getattr(t, n) for t in tables for n in ("start", "at") if hasattr(t, n)]
     firsts = [int(values.min()) for values in times if len(values)]
     origin = min(firsts, default=0)
-    for each in tables:
+    for table in tables:
         for field in ("start", "end", "at"):
-            values = getattr(each, field, None)
+            values = getattr(table, field, None)
             if values is not None:
                 values -= origin
     return origin

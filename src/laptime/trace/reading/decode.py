@@ -290,7 +290,7 @@ def _fill(kind: type[Struct], fields: dict[str, Any]) -> Any:
 @cache
 def _fields(kind: type[Struct]) -> list[tuple[str, str, Any]]:
     """Fields of a struct: as they are written, as they are called here, and their types."""
-    return [(each.encode_name, each.name, each.type) for each in msgspec.structs.fields(kind)]
+    return [(field.encode_name, field.name, field.type) for field in msgspec.structs.fields(kind)]
 
 
 def _number(value: Any) -> Any:

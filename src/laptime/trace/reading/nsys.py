@@ -62,7 +62,7 @@ def read(tables: Tables) -> tuple[Rows, dict[str, Any]]:
     properties = ("id", "name", "totalMemory", "computeMajor", "computeMinor", "smCount")
     names = ("id", "name", "totalGlobalMem", "computeMajor", "computeMinor", "numSms")
     devices = [dict(zip(names, row, strict=True)) for row in tables.rows("TARGET_INFO_GPU", properties)]
-    _kernels(tables, rows, texts, {each["id"]: each["numSms"] or 0 for each in devices})
+    _kernels(tables, rows, texts, {device["id"]: device["numSms"] or 0 for device in devices})
     # Copies and memsets under the names that Kineto gives them.
     columns = (*_ON_DEVICE, "bytes", "copyKind", "srcKind", "dstKind")
     copies = tables.whole("CUPTI_ACTIVITY_KIND_MEMCPY", columns)

@@ -140,7 +140,7 @@ class _Recording:
         self._rows.add(
             "device",
             **self._on_device(copies, DeviceKind.MEMCPY, np.where(locate(target, gpus) == 1, target, source)),
-            name=self._rows.texts(f"Memcpy {self._way(*each)}" for each in ends),
+            name=self._rows.texts(f"Memcpy {self._way(*end)}" for end in ends),
             bytes=copies["size"],
         )
 

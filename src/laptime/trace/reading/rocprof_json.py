@@ -83,7 +83,7 @@ def read(path: Path) -> Trace:
         events = _decoder.decode(mend(content)).events
     except FAULTS as error:
         events, why = [], str(error)
-    labels = {each.pid: each.args.name for each in events if each.ph == "M"}
+    labels = {event.pid: event.args.name for event in events if event.ph == "M"}
     timed = [e for e in events if e.ph == "X" and e.args.begin is not None and e.args.end is not None]
     rows = Rows()
     calls = [event for event in timed if labels.get(event.pid) in _API]

@@ -200,11 +200,11 @@ def read(path: Path) -> Trace:
 def _rows(records: list[Any], segments: list[dict[str, Any]]) -> tuple[Rows, list[str]]:
     """Events of all devices; what there is to say about the record."""
     rows, warnings = Rows(), list[str]()
-    named = (each.get("device") for each in segments)
+    named = (segment.get("device") for segment in segments)
     last = max([len(records), *(at + 1 for at in named if isinstance(at, int) and 0 <= at < 1024)])
     for device in range(last):
         record = records[device] if device < len(records) else []
-        found = changes(record, [each for each in segments if each.get("device", 0) == device])
+        found = changes(record, [segment for segment in segments if segment.get("device", 0) == device])
         failed = out_of_memory(record)
         if failed:
             largest, requests = max(failed, key=lambda each: each.size), count(len(failed), "allocation")

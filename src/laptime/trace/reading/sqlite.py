@@ -51,7 +51,7 @@ class Tables:
             fits = range(-(1 << 63), 1 << 63)
             cells = [[v if isinstance(v, int) and v in fits else NONE for v in row] for row in rows]
             matrix = np.array(cells, np.int64).reshape(len(rows), len(wanted))
-        return {name: np.ascontiguousarray(matrix[:, at]) for at, name in enumerate(wanted)}
+        return {name: np.ascontiguousarray(matrix[:, index]) for index, name in enumerate(wanted)}
 
 
 @contextlib.contextmanager

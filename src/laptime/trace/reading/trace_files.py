@@ -154,7 +154,7 @@ def apart(paths: Sequence[Path]) -> Jobs:
             identities.append(_identity(path))
         except UsageError:
             others.append(path)
-    stating = {each.shape: each.stated for each in identities if each.stated}
+    stating = {identity.shape: identity.stated for identity in identities if identity.stated}
     groups = defaultdict[tuple[object, ...], list[_Identity]](list)
     for each in identities:
         stated = each.stated or stating.get(each.shape, ())

@@ -278,14 +278,14 @@ def _find_lost_lead(host: _Host, start: Ints, end: Ints, busy: Ranges) -> tuple[
     idle_since = np.bincount(since, length, minlength=len(rows) + 1).astype(np.int64)
     lead, source = np.zeros(len(rows) + 1, np.int64), np.full(len(rows) + 1, NONE, np.int32)
     left, by = 0, NONE
-    for at, (row, wait, gone) in enumerate(
+    for index, (row, wait, gone) in enumerate(
         zip(rows.tolist(), waited.tolist(), idle_since[1:].tolist(), strict=True), 1
     ):
         if wait >= left:
             by = row
-        lead[at] = min(left + wait, most)
-        source[at] = by
-        left = max(int(lead[at]) - gone, 0)
+        lead[index] = min(left + wait, most)
+        source[index] = by
+        left = max(int(lead[index]) - gone, 0)
     before = np.cumsum(length) - length
     first = np.searchsorted(since, np.arange(len(rows) + 1))
     before -= np.append(before, 0)[first][since]
@@ -312,7 +312,7 @@ class _Ledger:
 
     def add(self, cause: Cause, part: Ranges, shares: Shares | None = None) -> None:
         """Add parts of gaps to a cause, with the calls that had them."""
-        before = sum(len(each) for each in self._gaps[:-1])
+        before = sum(len(gap) for gap in self._gaps[:-1])
         self._of[cause].append(np.searchsorted(self._gaps[-1], part.start, side="right") - 1 + before)
         self._lengths[cause].append(part.end - part.start)
         self._parts.append((self._device, cause, part))

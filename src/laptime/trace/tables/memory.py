@@ -170,8 +170,8 @@ def _places(view: View, rows: Ints) -> list[MemoryRow]:
     sums, names = (column.tolist() for column in (calls, left, taken)), [*texts, OUTSIDE]
     return sorted(
         (
-            _row(names[at], number, kept, kept, number, number, size, size)
-            for at, (number, kept, size) in enumerate(zip(*sums, strict=True))
+            _row(names[index], number, kept, kept, number, number, size, size)
+            for index, (number, kept, size) in enumerate(zip(*sums, strict=True))
             if number
         ),
         key=lambda row: (-row.allocated, row.operator),

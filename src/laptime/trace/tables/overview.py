@@ -87,7 +87,7 @@ def breakdown(view: View) -> list[Breakdown]:
 def mean(breakdowns: Sequence[Breakdown]) -> Breakdown:
     """Mean of each category, rounded so that the sum is the rounded mean step (largest remainders up)."""
     number = len(breakdowns)
-    sums = [sum(getattr(each, name) for each in breakdowns) for name in CATEGORIES]
+    sums = [sum(getattr(breakdown, name) for breakdown in breakdowns) for name in CATEGORIES]
     parts = [total // number for total in sums]
     missing = (2 * sum(sums) + number) // (2 * number) - sum(parts)
     by_remainder = sorted(range(len(sums)), key=lambda index: -(sums[index] % number))

@@ -168,10 +168,10 @@ def _find_outputs(view: View, calls: Calls, rows: Index, output: Index, outputs:
         if pairs is None:
             continue
         codes = np.full(len(pairs), NONE, np.int32)
-        for at, (of, inputs) in enumerate(zip(*(column.tolist() for column in pairs.codes), strict=True)):
+        for index, (of, inputs) in enumerate(zip(*(column.tolist() for column in pairs.codes), strict=True)):
             shape = operator_work.output_of(_read(view, of), _read(view, inputs))
             if shape is not None:
-                codes[at] = numbers.setdefault(tuple(shape), len(numbers))
+                codes[index] = numbers.setdefault(tuple(shape), len(numbers))
         output[todo] = codes[pairs.of]
     outputs.extend(numbers)
 
@@ -241,9 +241,9 @@ def _rest(view: View, kind: Index, inside: Mask, spent: Ints) -> list[Work]:
             id=texts[name],
             kind=KINDS[of],
             name=texts[name],
-            calls=int(numbers[at]),
-            total_ns=int(ns[at]),
-            uncounted_ns=int(ns[at]),
+            calls=int(numbers[index]),
+            total_ns=int(ns[index]),
+            uncounted_ns=int(ns[index]),
         )
-        for at, (of, name) in enumerate(zip(*(column.tolist() for column in groups.codes), strict=True))
+        for index, (of, name) in enumerate(zip(*(column.tolist() for column in groups.codes), strict=True))
     ]

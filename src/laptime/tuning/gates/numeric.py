@@ -316,7 +316,7 @@ class _Tolerances:
             self._floors.get((row.step, row.group, row.name)),
             self._floor_totals.get((row.step, row.group)),
         )
-        return FLOOR * max((relative(each) for each in rows if each is not None), default=0.0)
+        return FLOOR * max((relative(row) for row in rows if row is not None), default=0.0)
 
     def _scale(self, row: TensorComparison) -> float:
         """RMS that errors are relative to."""

@@ -86,8 +86,8 @@ def _note_refused(comparison: NumericsComparison) -> list[GateCheck]:
 def gate_of(numerics: Numerics, steps: int, checks: list[GateCheck]) -> Gate:
     """The gate of these checks: its word is that of the worst; of none undecided."""
     checks = sorted(checks, key=lambda each: CAUSES.index(each.name) if each.name in CAUSES else len(CAUSES))
-    worst = Judgement.of_all(each.outcome for each in checks) if checks else UNDECIDED
-    cause = next((each for each in checks if each.outcome is worst and worst is not KEPT), None)
+    worst = Judgement.of_all(check.outcome for check in checks) if checks else UNDECIDED
+    cause = next((check for check in checks if check.outcome is worst and worst is not KEPT), None)
     if cause is not None:
         reason = f"{cause.name.replace('_', ' ')}: {cause.sentence}"
     else:

@@ -55,8 +55,8 @@ def inputs_in(path: Path, *, as_arrays: bool = False) -> list[list[Any]]:
     with np.load(path, allow_pickle=False) as stored:
         about = json.loads(str(stored["about"]))
         calls = [
-            [stored[f"{at}_input_{place}"] for place in range(count)]
-            for at, (_, count, _) in enumerate(about["calls"])
+            [stored[f"{index}_input_{place}"] for place in range(count)]
+            for index, (_, count, _) in enumerate(about["calls"])
         ]
     if as_arrays:
         return calls
@@ -79,12 +79,12 @@ def leaves(output: Any) -> Iterator[Any]:
 
 def types_of(output: Any) -> list[str]:
     """Types of all tensors or arrays of an output: float32, int64."""
-    return [str(each.dtype).rpartition(".")[2] for each in leaves(output)]
+    return [str(leaf.dtype).rpartition(".")[2] for leaf in leaves(output)]
 
 
 def arrays(output: Any) -> list[Array]:
     """The same as arrays of their own; floats of half precision as float32, as the recorded outputs are."""
-    return [_array(each) for each in leaves(output)]
+    return [_array(leaf) for leaf in leaves(output)]
 
 
 def _array(value: Any) -> Array:
@@ -180,8 +180,8 @@ def outputs(model: Model, calls: list[list[Any]], path: str, *, threads: int = T
     about["laid"] = not ran or all(map(_alike, leaves(model(*map(_stride, calls[0]))), first))
     np.savez(path, **held)  # type: ignore[arg-type]
     right = [
-        (inputs, [held[f"{at}_{place}"] for place in range(count)])
-        for at, (inputs, count) in enumerate(zip(calls, counts, strict=True))
+        (inputs, [held[f"{index}_{place}"] for place in range(count)])
+        for index, (inputs, count) in enumerate(zip(calls, counts, strict=True))
         if isinstance(count, int)
     ]
     about["late"] = again_and_again(model, right, CALLS, SECONDS) if repeats else (0, "")

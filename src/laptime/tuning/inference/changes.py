@@ -191,7 +191,7 @@ def find_candidates(
         if not options:
             ruled_out[name] = why or ("kept already" if kept else "cannot help this model")
             continue
-        changes = tuple(Change(name, each) for each in options)
+        changes = tuple(Change(name, option) for option in options)
         # It takes away what computes in fewer bits now, and puts float32 in its place.
         is_back = own.numerics != "precision" and "half_precision" in facts & own.conflicts
         usable.append(
@@ -254,7 +254,7 @@ class Interpreters:
         if not self.named:
             return ""
         packages = chain.from_iterable(load(name).packages for name in changes)
-        return next((self.named[each] for each in packages if each in self.named), "")
+        return next((self.named[package] for package in packages if package in self.named), "")
 
     def text(self, changes: Iterable[str]) -> str:
         """Return the text that `of_text` reads, as far as these changes need it, with absolute paths."""
@@ -268,7 +268,7 @@ class Interpreters:
         python, packages = self.of([change]), load(change).packages
         if not python:
             return missing(packages)
-        of_export = [each for each in packages if each in EXPORTING]
+        of_export = [package for package in packages if package in EXPORTING]
         there = _ask_installed(python)
         return [*missing(of_export), *(each for each in packages if each not in (*of_export, *there))]
 

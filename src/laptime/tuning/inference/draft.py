@@ -50,7 +50,7 @@ class Draft:
         """By input, the dimensions that may have another size: `batch` the first, names the lengths."""
         named = self.lengths if lengths and self.lengths else [[]] * len(self.varies)
         return [
-            ({0: batch} if varies else {}) | {at: name for at, name in enumerate(names) if name}
+            ({0: batch} if varies else {}) | {index: name for index, name in enumerate(names) if name}
             for varies, names in zip(self.varies, named, strict=True)
         ]
 
@@ -70,7 +70,7 @@ def by_position(model: TorchModel, batch: int) -> tuple[torch.nn.Module, list[to
     from laptime.backends._onnx.exporting import call_of
 
     module, args, kwargs = call_of(model.workload(batch))
-    inputs = [each.contiguous() for each in tensors([*args, *kwargs.values()])]
+    inputs = [tensor.contiguous() for tensor in tensors([*args, *kwargs.values()])]
     is_plain = not kwargs and all(map(is_tensor, args))
     # Packages of vision models, which give tensors, tuples or dicts.
     is_simple = type(module).__module__.partition(".")[0] in ("torch", "torchvision", "timm")
@@ -111,7 +111,7 @@ def structure_of(output: Any) -> list[str] | None:
         return None
     parts = list(output.values() if isinstance(output, dict) else output if isinstance(output, tuple) else ())
     if not isinstance(output, dict | tuple) or not all(map(is_tensor, parts)):
-        inside = " of " * bool(parts) + ", ".join(dict.fromkeys(type(each).__name__ for each in parts))
+        inside = " of " * bool(parts) + ", ".join(dict.fromkeys(type(part).__name__ for part in parts))
         form = f"{type(output).__name__}{inside}"
         raise Refused(f"its outputs are neither a tensor nor a flat tuple or dict of tensors: {form}")
     return list(output) if isinstance(output, dict) else []

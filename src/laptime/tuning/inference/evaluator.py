@@ -193,8 +193,8 @@ class ModelEvaluator(Sides):
                 for each in map(self.as_raced, recipes):  # no arm waits for the other one's
                     self.folders.ensure(each)
                 sides = list[Side]()
-                for each in recipes:
-                    sides.append(stack.push(self.side(each)))
+                for recipe in recipes:
+                    sides.append(stack.push(self.side(recipe)))
                     if self.device != "cpu":  # one after the other, or it would be unknown whose memory it is
                         sides[-1].wait()
                 for side in sides:

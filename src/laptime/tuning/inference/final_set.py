@@ -74,7 +74,7 @@ def with_front(made: list[Point]) -> list[Point]:
         for each in made
     ]
     best = set(front(goals))
-    return [structs.replace(each, front=at in best) for at, each in enumerate(made)]
+    return [structs.replace(each, front=index in best) for index, each in enumerate(made)]
 
 
 def _point(

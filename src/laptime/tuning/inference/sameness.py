@@ -100,8 +100,8 @@ def outputs_in(
     `Arm.outputs`. about: see `sameness`."""
     with np.load(path, allow_pickle=False) as stored:
         made = [
-            parts if isinstance(parts, str) else [stored[f"{at}_{place}"] for place in range(parts)]
-            for at, parts in enumerate(answer["counts"])
+            parts if isinstance(parts, str) else [stored[f"{index}_{place}"] for place in range(parts)]
+            for index, parts in enumerate(answer["counts"])
         ]
     ours, theirs = answer.get("names"), about["outputs"] if about else None
     if not ours or not theirs or ours == theirs or set(ours) != set(theirs):
@@ -188,7 +188,7 @@ def _where(recorded: RecordedCalls, made: list[Arrays | str], dtype: str) -> str
         found = measure(calls, against=REFERENCE, rounding=recorded.rounding)
         return not calls or judge(found, dtype).word in ("same", "unknown")
 
-    same_size = [at for at, call in enumerate(recorded.calls) if call.batch == own]
+    same_size = [index for index, call in enumerate(recorded.calls) if call.batch == own]
     if not is_right([0]):
         return "outputs"
     return "held_out_inputs" if not is_right(same_size) else "other_batch_size"
@@ -279,7 +279,7 @@ class UserMetric:
 def store(calls: Sequence[RecordedCall], path: Path) -> list[int]:
     """Writes recorded outputs as `arm_process` does; the number of tensors of each call."""
     arrays = {
-        f"{at}_{place}": each for at, call in enumerate(calls) for place, each in enumerate(call.outputs)
+        f"{at}_{place}": output for at, call in enumerate(calls) for place, output in enumerate(call.outputs)
     }
     np.savez(path, **arrays)  # type: ignore[arg-type]
     return [len(call.outputs) for call in calls]

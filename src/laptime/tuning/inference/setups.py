@@ -98,7 +98,7 @@ def of_race(cpus: int, instances: Iterable[int], batch: int) -> Setup:
 
     One thread waits for no other, so this is the best setup of most models; which it is, is measured later.
     """
-    number = max((each for each in instances if each <= min(cpus, RACED)), default=1)
+    number = max((instance for instance in instances if instance <= min(cpus, RACED)), default=1)
     return Setup(number, cpus // number, batch) if number > 1 else Setup(batch=batch)
 
 
@@ -203,7 +203,7 @@ def _is_decided(seen: dict[Setup, Seen], limits: Limits, cost: Cost, noise: floa
     if min(len(each.rates) for each in running.values()) < FEWEST:
         return False
     effects = [_effect(setup, each, cost, noise) for setup, each in running.items()]
-    return max(each.upper(ALPHA) for each in effects) - min(each.lower(ALPHA) for each in effects) < ALIKE
+    return max(effect.upper(ALPHA) for effect in effects) - min(each.lower(ALPHA) for each in effects) < ALIKE
 
 
 def _best(seen: dict[Setup, Seen], limits: Limits, cost: Cost) -> Setup | None:

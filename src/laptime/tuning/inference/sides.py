@@ -91,7 +91,7 @@ class Fleet(AbstractContextManager["Fleet"]):
 
     def seconds(self, calls: int) -> list[float]:
         """Seconds of each call of all instances, which call at the same time for as long as so many take."""
-        return [each for durations in self._call(calls * self.call) for each in durations]
+        return [duration for durations in self._call(calls * self.call) for duration in durations]
 
     def _call(self, seconds: float) -> list[list[float]]:
         for arm in self._arms:
@@ -105,7 +105,7 @@ class Fleet(AbstractContextManager["Fleet"]):
         self.wait()
         made = self._call(seconds)
         return Visit(
-            seconds=[each for durations in made for each in durations],
+            seconds=[duration for durations in made for duration in durations],
             rate=sum(self.setup.batch * len(durations) / sum(durations) for durations in made),
             peak=self.peak,
         )

@@ -242,9 +242,9 @@ class ModelSubject(Subject):
         assert model is not None
         visited = {(each.label, each.instances, each.batch) for each in made}
         others = [
-            structs.replace(each, chosen=each.chosen and not made)
-            for each in model.points
-            if (each.label, each.instances, each.batch) not in visited
+            structs.replace(point, chosen=point.chosen and not made)
+            for point in model.points
+            if (point.label, point.instances, point.batch) not in visited
         ]
         record.set_part("model", points=with_front(sorted([*others, *made], key=lambda each: each.latency)))
         return recipe
@@ -282,7 +282,7 @@ class ModelSubject(Subject):
 
     def _limits(self) -> Any:
         seconds = [each for final in self._finals for each in final.seconds]
-        return self.evaluator.limits.checks(seconds, max(each.peak or 0 for each in self._finals))
+        return self.evaluator.limits.checks(seconds, max(final.peak or 0 for final in self._finals))
 
     def measure(self, record: Record, recipe: Recipe) -> None:
         record.set_part("model", limits=self._limits())
@@ -371,7 +371,7 @@ def _since_then(evaluator: ModelEvaluator, folder: Path, file: FolderFile) -> Fi
             is_equal = set(ours) == set(theirs) and all(same)
         outputs = "the confirmed outputs, bit for bit" if is_equal else "other outputs than confirmed"
     was = f"{file.speedup.value:.2f}x" if file.speedup else "not measured"
-    here = folder_file.at_version(each.partition("==")[0] for each in file.needs)
+    here = folder_file.at_version(need.partition("==")[0] for need in file.needs)
     changed = [f"; {then} then, {now} now" for then, now in zip(file.needs, here, strict=True) if then != now]
     return Finding(
         kind="tune/verified",

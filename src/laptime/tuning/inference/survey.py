@@ -137,7 +137,7 @@ def _lengths(reference: Reference, given: list[list[Array]]) -> tuple[list[list[
     """`Draft.lengths`: sizes that differ between samples, or that can be one less, with their calls."""
     first, others = given[0], list[RecordedCall]()
     begins = [1 if varies else 0 for varies in reference.varies]
-    places = [(at, each) for at, array in enumerate(first) for each in range(begins[at], array.ndim)]
+    places = [(index, each) for index, array in enumerate(first) for each in range(begins[index], array.ndim)]
     seen = {place: tuple(call[place[0]].shape[place[1]] for call in given) for place in places}
     names = [[""] * array.ndim for array in first]
     for (at, each), sizes in seen.items():
@@ -290,8 +290,8 @@ def of_file(target: str, batch: int, sample: Sample | None, device: str = "cpu")
     Raises LaptimeError: it cannot be loaded, or leaves sizes open that only samples can tell."""
     model = backend.open(Variant(target=target, device="cpu", dtype="auto"))
     takes = model.takes()
-    any_batch = any(each.dims and isinstance(each.dims[0], str) for each in takes)
-    given = sample.reorder([each.name for each in takes]).arrays if sample else None
+    any_batch = any(taken.dims and isinstance(taken.dims[0], str) for taken in takes)
+    given = sample.reorder([taken.name for taken in takes]).arrays if sample else None
     own = next((array.shape[0] for array in given if array.ndim), 1) if given else model.own_batch()
     batch = batch or own or 1
 
@@ -314,8 +314,8 @@ def of_file(target: str, batch: int, sample: Sample | None, device: str = "cpu")
         inputs_of=inputs_of,
         batch=batch,
         any_batch=any_batch,
-        varies=[bool(each.dims) and isinstance(each.dims[0], str) for each in takes],
-        keywords=[each.name for each in takes],
+        varies=[bool(taken.dims) and isinstance(taken.dims[0], str) for taken in takes],
+        keywords=[taken.name for taken in takes],
         outputs=lambda: (None if len(names) == 1 else names, types_of(model.outputs(first))),
         facts=facts_of_machine() | FACTS,
         threads=0,
@@ -327,7 +327,7 @@ def of_file(target: str, batch: int, sample: Sample | None, device: str = "cpu")
 
 def _of_weights(module: Any) -> set[str]:
     """`denormals` if so many weights are below float32's normal range that a call is slow on them."""
-    floats = [each for each in tensors(module.state_dict()) if each.is_floating_point()]
+    floats = [tensor for tensor in tensors(module.state_dict()) if tensor.is_floating_point()]
     elements = sum(each.numel() for each in floats)
     denormal = sum(int(((each != 0) & (each.abs() < SMALLEST_NORMAL)).sum()) for each in floats)
     return {"denormals"} if denormal > MATTERS * elements else set()

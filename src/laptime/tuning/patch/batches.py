@@ -69,7 +69,7 @@ def _element(tree: Tree, target: cst.BaseExpression, iterated: cst.BaseExpressio
     iterables = [arg.value for arg in iterated.args if arg.keyword is None and not arg.star]
     if name == "zip":
         loader = place.site.expression
-        wanted = [at for at, iterable in enumerate(iterables) if _mentions(tree, iterable, loader)]
+        wanted = [index for index, iterable in enumerate(iterables) if _mentions(tree, iterable, loader)]
         if len(wanted) != 1 or not isinstance(target, cst.Tuple) or len(target.elements) != len(iterables):
             raise CannotEdit(f"which part of the loop at {place.where} is the batch is not clear")
         return _element(tree, target.elements[wanted[0]].value, iterables[wanted[0]], place)
@@ -143,7 +143,7 @@ def _follow(tree: Tree, call: cst.Call, names: set[str], deep: int) -> set[int]:
     """Copies in a function of the same file that is given a batch."""
     for node in tree.nodes:
         if isinstance(node, cst.FunctionDef) and node.name.value == last_name(call):
-            parameters = [each.name.value for each in node.params.params if each.name.value != "self"]
+            parameters = [param.name.value for param in node.params.params if param.name.value != "self"]
             given = zip(call.args, chain(parameters, repeat("")), strict=False)
             named = [(each.keyword.value if each.keyword else name, each.value) for each, name in given]
             batches = {name for name, value in named if name and _is_batch(value, names)}

@@ -151,8 +151,8 @@ def partial_of(tree: Tree, call: cst.Call) -> cst.Call | None:
     None, too, if it is given further arguments by position: then those of the call have other places."""
     made: list[cst.BaseExpression | None] = [call.func]
     if not isinstance(call.func, cst.Call):
-        assigns = [each for each in tree.nodes if isinstance(each, cst.Assign | cst.AnnAssign)]
-        made = [each.value for each in assigns if tree.flat(call.func) in bound(tree, each)]
+        assigns = [node for node in tree.nodes if isinstance(node, cst.Assign | cst.AnnAssign)]
+        made = [assign.value for assign in assigns if tree.flat(call.func) in bound(tree, assign)]
     only = made[0] if len(made) == 1 else None
     if not isinstance(only, cst.Call) or last_name(only) != "partial":
         return None

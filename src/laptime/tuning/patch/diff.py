@@ -82,10 +82,10 @@ def hunks(old: str, new: str, labels: Labels) -> list[Hunk]:
             # patch(1) wants as much context above as below, so both have what the closer side allows.
             upper.below = min(gap // 2, CONTEXT)
             lower.above = min(gap - upper.below, CONTEXT)
-    for each in groups:
-        wanted = min(each.above, each.below)
-        each.above = min(wanted, each.edits[0][0])
-        each.below = min(wanted, len(before) - each.edits[-1][1])
+    for group in groups:
+        wanted = min(group.above, group.below)
+        group.above = min(wanted, group.edits[0][0])
+        group.below = min(wanted, len(before) - group.edits[-1][1])
     return groups
 
 

@@ -198,9 +198,9 @@ class Editor:
         for mark in marks:
             tree = file.tree
             small = next(
-                each
-                for each in tree.nodes
-                if isinstance(each, cst.BaseSmallStatement) and tree.start(each) == mark.offset
+                node
+                for node in tree.nodes
+                if isinstance(node, cst.BaseSmallStatement) and tree.start(node) == mark.offset
             )
             if not log_statements.is_under(tree, small, condition):
                 template = f"if {condition}:\n    {{}}"

@@ -49,7 +49,7 @@ def around(sources: LocatedSites, place: Place, header: str) -> list[tuple[File,
         region = _inside_contexts(sources, file, scope, region)
         tree = file.tree
         headers = [tree.text[tree.start(each) : tree.start(each.body)] for each in _withs(tree, region.first)]
-        if any(flat(each).startswith(flat(text)) for each in headers):
+        if any(flat(header).startswith(flat(text)) for header in headers):
             return []
         if region.call is not None:
             return [(file, _split(file, region.call, text))]
@@ -165,7 +165,7 @@ def _common(tree: Tree, first: cst.Call, end: cst.Call, where: str) -> Region:
             return Region(tree.statement(end), tree.statement(end), end)
         raise CannotEdit(f"the model's call and the backward pass share the statement at {where}")
     block = tree.block(start)
-    begin, until = (next(at for at, one in enumerate(block) if one is each) for each in (start, last))
+    begin, until = (next(index for index, one in enumerate(block) if one is each) for each in (start, last))
     while until - 1 > begin and re.fullmatch(r"[\w.]+\.zero_grad\(.*\)", tree.bare(block[until - 1])):
         until -= 1
     return Region(block[begin], block[until - 1])

@@ -138,7 +138,7 @@ def _loop(tree: Tree, site: Site) -> cst.For | None:
     """The loop whose header asks for a batch on these lines."""
     loops = (node for node in tree.nodes if isinstance(node, cst.For))
     return next(
-        (each for each in loops if tree.lines(each)[0] <= site.line <= tree.lines(each.iter)[1]), None
+        (loop for loop in loops if tree.lines(loop)[0] <= site.line <= tree.lines(loop.iter)[1]), None
     )
 
 

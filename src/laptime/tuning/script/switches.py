@@ -158,8 +158,8 @@ def _files(main: str, folders: Iterable[Path]) -> Iterator[tuple[Path, ast.Modul
         for name in _find_imports(tree):
             inner = Path(*name.split("."))
             files = (inner.with_suffix(".py"), inner / "__init__.py")
-            places = (home / each for home in (path.parent, *homes) for each in files)
-            place = next((each for each in places if each.is_file()), None)
+            places = (home / file for home in (path.parent, *homes) for file in files)
+            place = next((place for place in places if place.is_file()), None)
             if place is not None and place not in seen and len(seen) < MOST_FILES:
                 seen.add(place)
                 waiting.append(place)
@@ -180,11 +180,11 @@ def _of_module(tree: ast.Module) -> Iterator[Switch]:
         names = [each for each in map(_literal, call.args) if isinstance(each, str) and each[:1] == "-"]
         if last not in ("add_argument", "add", "add_arg", "option") or not names:
             continue
-        given = {each.arg: each.value for each in call.keywords if each.arg}
+        given = {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg}
         default, action, choices = (_literal(given.get(key)) for key in ("default", "action", "choices"))
         if isinstance(action, str) and action not in ("store_true", "store"):
             continue  # store_false, count, append ... mean something else
-        name, _, negation = next((each for each in names if each[:2] == "--"), names[0]).partition("/")
+        name, _, negation = next((name for name in names if name[:2] == "--"), names[0]).partition("/")
         is_optional = _literal(given.get("nargs")) == "?" and "const" in given
         is_switch = action is ... or action == "store_true" or _literal(given.get("is_flag")) is True
         if getattr(given.get("type"), "id", "") == "int" and isinstance(default, str) and default.isdigit():
@@ -232,7 +232,7 @@ def _of_config(path: Path, tree: ast.Module) -> Iterator[Switch]:
                 yield Switch(f"--{variable.targets[0].id}", "=", _literal(variable.value))
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and ast.unparse(node.func) == "hydra.main":
-            given = {each.arg: _literal(each.value) for each in node.keywords}
+            given = {keyword.arg: _literal(keyword.value) for keyword in node.keywords}
             folder, name = given.get("config_path"), given.get("config_name")
             if isinstance(folder, str) and isinstance(name, str):
                 yield from _keys(path.parent / folder / f"{name.removesuffix('.yaml')}.yaml")

@@ -71,7 +71,7 @@ class TrialEvaluator:
 
     def _use_switches(self, changes: Iterable[Change]) -> dict[Change, Change]:
         """Changes as the script's own switches do them, of those that have one."""
-        found = {each: switches.arguments_of(each, self.switches) for each in changes}
+        found = {change: switches.arguments_of(change, self.switches) for change in changes}
         return {
             each: replace(each, options={**each.options, "arguments": words})
             for each, words in found.items()

@@ -332,7 +332,7 @@ def replay(state: SearchState, rungs: Sequence[Rung]) -> None:
         if rung.verdict in ("not tried", "suggested"):
             continue
         race = _race_of(rung)
-        at = next((at for at, one in enumerate(state.rungs) if _race_of(one) == race), None)
+        at = next((index for index, one in enumerate(state.rungs) if _race_of(one) == race), None)
         if at is not None:  # reported before, of the same race
             state.rungs[at] = rung
             if rung.dropped and rung.name in state.adopted:

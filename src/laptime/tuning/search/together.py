@@ -105,10 +105,10 @@ def find_unraced(state: SearchState) -> list[tuple[list[Candidate], Recipe]]:
     tried = [one for one in state.candidates.values() if one.change in past and not past[one.change].final]
     alone = sorted((one for one in tried if not is_control(one)), key=lambda one: str(one.change))
     sets = [
-        ([*each], reduce(Recipe.plus, (one.change for one in each), state.recipe))
+        ([*combination], reduce(Recipe.plus, (one.change for one in combination), state.recipe))
         for size in (1, 2, 3)
-        for each in combinations(alone, size)
-        if len({one.change.name for one in each}) == size
+        for combination in combinations(alone, size)
+        if len({one.change.name for one in combination}) == size
     ]
     sets.sort(key=lambda each: (len(each[0]), -sum(done.get(str(one.change), 0.0) for one in each[0])))
     return [(members, target) for members, target in sets if target.labels not in state.bundles]
@@ -209,9 +209,9 @@ def _others(member: Candidate, members: list[Candidate]) -> str:
 
 def _keep(state: SearchState, members: list[Candidate], target: Recipe, rung: Rung) -> None:
     """The first member's rung has the numbers; those of the others say where they belong."""
-    for at, member in enumerate(members):
+    for index, member in enumerate(members):
         others = _others(member, members)
-        if at == 0:
+        if index == 0:
             report = structs.replace(rung, reason=f"together with {others}: {rung.reason}")
         else:
             report = structs.replace(
@@ -223,7 +223,7 @@ def _keep(state: SearchState, members: list[Candidate], target: Recipe, rung: Ru
             )
         state.mark_raced(member, final=True)
         state.report(report)
-        partly = state.recipe.plus(member.change) if at + 1 < len(members) else target
+        partly = state.recipe.plus(member.change) if index + 1 < len(members) else target
         state.adopt(member, partly, [], report.speedup)
 
 
@@ -242,7 +242,7 @@ def leave_one_out(state: SearchState) -> bool:
     complete = True
     gain = {rung.name: rung.speedup or 1.0 for rung in state.rungs if rung.kept}
     weakest_first = sorted(state.adopted, key=lambda name: gain.get(name, 1.0))
-    for at, name in enumerate(weakest_first):
+    for index, name in enumerate(weakest_first):
         candidate = state.adopted[name]
         needed = ranking.dependents(name, state.adopted, state.script)
         if needed:
@@ -257,7 +257,7 @@ def leave_one_out(state: SearchState) -> bool:
             complete = False
             state.revise(name, kept=True, reason="no time was left to leave it out")
             continue
-        stays, why = _without(state, candidate, waiting=len(weakest_first) - at)
+        stays, why = _without(state, candidate, waiting=len(weakest_first) - index)
         if not stays:
             state.recipe = state.recipe.without(name)
             state.adopted.pop(name)

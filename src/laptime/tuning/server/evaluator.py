@@ -104,11 +104,11 @@ class ServerEvaluator:
                 bound=SAVES * loop_profile.step,
                 cost=self._round_cost(),
                 start=2 * self._cost,
-                prior=PRIOR * ORDER ** (at + is_jump * len(self.template.choices)),
+                prior=PRIOR * ORDER ** (index + is_jump * len(self.template.choices)),
                 space=space,
                 gives=frozenset({choice.name}),
             )
-            for at, choice in enumerate(self.template.choices)
+            for index, choice in enumerate(self.template.choices)
             for change, space, is_jump in _propose(choice, values.get(choice.name))
         ]
         control = Candidate(change=CONTROL, cost=self._round_cost(), start=2 * self._cost)
@@ -206,7 +206,7 @@ class ServerEvaluator:
                 if rate := self.request.rate:
                     wanted = REQUESTS / rate
                 else:
-                    series = next(each for each in warm.samples if each.metric.tag == LATENCY.tag)
+                    series = next(sample for sample in warm.samples if sample.metric.tag == LATENCY.tag)
                     wanted = WAVES * fmean(series.samples)
                 most = max(MOST * self.request.budget, self.ready[recipe][0])
                 self.block = max(LEAST, min(wanted, most))

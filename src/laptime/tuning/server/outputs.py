@@ -59,11 +59,11 @@ async def _ask(endpoint: Endpoint, most: int) -> list[Output]:
             raise TrialFailed("crashed", f"a prompt had no answer: {failed}")
         for _ in range(ROUNDS):
             at_once = [_one(client, endpoint, at % number) for at in range(most)]
-            for at, answer in enumerate(await asyncio.gather(*at_once)):
+            for index, answer in enumerate(await asyncio.gather(*at_once)):
                 if endpoint.stream and "error" not in answer:
                     # A language model answered the prompt whose own answer begins alike for longest: rounding
                     # makes the ends of texts differ that are made in one batch.
-                    texts, own = [each["text"] for each in alone[:number]], at % number
+                    texts, own = [each["text"] for each in alone[:number]], index % number
                     alike = [len(commonprefix([text, answer["text"]])) for text in texts]  # noqa: RUF071 (characters)
                     best = own if alike[own] == max(alike) else alike.index(max(alike))
                     answer = {"prompt": own, "prompt answered": best}
@@ -94,7 +94,7 @@ def _parts(reply: Reply) -> Output:
     with suppress(UnicodeDecodeError):
         words = [word for word in _BETWEEN.split(body.decode()) if word]
         if len(words) > 1:
-            named = {f"word {at}": word for at, word in enumerate(words, 1)}
+            named = {f"word {index}": word for index, word in enumerate(words, 1)}
             return {"status": reply.status, "values": len(words), **named}
     return {"status": reply.status, "length": len(body), "body": body}
 
@@ -104,7 +104,7 @@ def _flat(value: Any, place: str) -> list[tuple[str, Any]]:
     if isinstance(value, dict):
         return [pair for key, each in value.items() for pair in _flat(each, f"{place}.{key}".lstrip("."))]
     if isinstance(value, list):
-        return [pair for at, each in enumerate(value) for pair in _flat(each, f"{place}[{at}]")]
+        return [pair for index, each in enumerate(value) for pair in _flat(each, f"{place}[{index}]")]
     return [(place or "body", value)]
 
 
@@ -138,7 +138,7 @@ def gate(reference: Sequence[Sequence[Output]], tuned: Sequence[Output], *, diff
         word=GATED[Judgement.of_all(check.outcome for check in checks)],
         numerics="precision" if differs else "exact",
         steps=len(tuned),
-        reason=next((each.sentence for each in reversed(checks) if each.outcome is not KEPT), ""),
+        reason=next((check.sentence for check in reversed(checks) if check.outcome is not KEPT), ""),
         checks=checks,
     )
 
@@ -203,7 +203,7 @@ def figure(case: Case, name: str) -> float:
     if name == "throughput":
         return 1 / rate(case)
     samples = [
-        value for each in case.samples if each.metric.tag == _SERIES[name].tag for value in each.samples
+        value for sample in case.samples if sample.metric.tag == _SERIES[name].tag for value in sample.samples
     ]
     if not samples:
         raise TrialFailed("crashed", f"no answer had a {TITLES[name].removeprefix('mean ')}")

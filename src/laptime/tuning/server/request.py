@@ -203,7 +203,7 @@ class Template:
         """Variables of the environment and words of the command. values: by name of a choice; of others the
         one of today. port: in place of `{port}`."""
         words = [text.replace(PORT, port) for word in self.words for text in _texts(word, values)]
-        count = next((at for at, word in enumerate(words) if not _VARIABLE.match(word)), len(words))
+        count = next((index for index, word in enumerate(words) if not _VARIABLE.match(word)), len(words))
         variables = dict(word.split("=", 1) for word in words[:count])
         return variables, words[count:]
 
@@ -322,7 +322,7 @@ def _choice(inside: str, head: str, before: list[Word], choices: list[Choice]) -
     name = _name(texts, head, before) or f"word{len(before)}"
     taken = [choice.name for choice in choices]
     names = (f"{name}{number}" if number > 1 else name for number in count(1))
-    unique = next(each for each in names if each not in taken)
+    unique = next(name for name in names if name not in taken)
     return Choice(unique, tuple(texts), tuple(values))
 
 

@@ -185,8 +185,8 @@ class Visit:
         assert facts is not None
         total = facts.answered + facts.failed
         if total and (facts.failed > MOST_FAILED * total or not facts.answered):
-            kinds = ", ".join(f"{each.kind} {each.count}" for each in facts.errors) or "none was answered"
-            said = self._server.say_death() or next((each.example for each in facts.errors), "")
+            kinds = ", ".join(f"{error.kind} {error.count}" for error in facts.errors) or "none was answered"
+            said = self._server.say_death() or next((error.example for error in facts.errors), "")
             what = f"{facts.failed} of {total} requests failed ({kinds})"
             raise TrialFailed("crashed", f"{what}: {said}" if said else what)
         return case
@@ -213,7 +213,7 @@ class Visit:
 
 def generators_fault(case: Case) -> Check | None:
     """Return a fault of the generator, due to which a block says nothing of the server; None without."""
-    return next((each for each in case.checks if each.outcome == "fail" and each.name in OURS), None)
+    return next((check for check in case.checks if check.outcome == "fail" and check.name in OURS), None)
 
 
 def has_answers(case: Case) -> bool:

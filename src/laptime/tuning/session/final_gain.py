@@ -23,14 +23,14 @@ CAUTION = 1.15  # factor on what is kept back: a machine that others use is slow
 def speed(visits: Sequence[Visited]) -> Measured:
     """Speed of one side: geometric means over its processes, whose ratio is that of the pairs; the largest
     peak."""
-    steps = [median(each.seconds) for each in visits]
-    peaks = [each.peak for each in visits if each.peak]
+    steps = [median(visit.seconds) for visit in visits]
+    peaks = [visit.peak for visit in visits if visit.peak]
     return Measured(
         step=geometric_mean(steps),
-        throughput=geometric_mean(each.rate for each in visits),
+        throughput=geometric_mean(visit.rate for visit in visits),
         processes=len(visits),
-        steps=sum(len(each.seconds) for each in visits),
-        samples=[each.seconds for each in visits],
+        steps=sum(len(visit.seconds) for visit in visits),
+        samples=[visit.seconds for visit in visits],
         peak=max(peaks) if peaks else None,
         ci95=interval(steps),
     )

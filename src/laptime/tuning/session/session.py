@@ -287,7 +287,7 @@ class Session(Record):
                 hurried=cost.hurried,
                 is_decided=subject.is_decided,
             ):
-                sides = zip(*(each[:2] for each in pairs), strict=True)
+                sides = zip(*(pair[:2] for pair in pairs), strict=True)
                 baseline, final = map(final_gain.speed, sides)
                 speedup = gain(ratios(pairs), subject.apart, subject.forked)
                 average = (self.elapsed() - began) / len(pairs)

@@ -66,7 +66,7 @@ def is_rows(batch: Any) -> bool:
     if not all(isinstance(each, (list, tuple, MutableMapping)) for each in batch):
         return False
     parts = list(batch[0].values() if isinstance(batch[0], MutableMapping) else batch[0])
-    return any(isinstance(each, int) or (isinstance(each, torch.Tensor) and not each.dim()) for each in parts)
+    return any(isinstance(part, int) or (isinstance(part, torch.Tensor) and not part.dim()) for part in parts)
 
 
 def nbytes(batch: Any) -> int:

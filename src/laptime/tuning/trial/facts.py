@@ -123,9 +123,9 @@ def of_models(models: list[Any]) -> set[str]:
     weights = [each for each in parameters if each.dim() == 4 and not each.is_contiguous()]
     conditions |= {
         "frozen_parameters": any(not parameter.requires_grad for parameter in parameters),
-        "channels_last": any(each.is_contiguous(memory_format=torch.channels_last) for each in weights),
+        "channels_last": any(weight.is_contiguous(memory_format=torch.channels_last) for weight in weights),
         "several_models": len(models) > 1,
-        "checkpointing": any(getattr(each, "gradient_checkpointing", False) is True for each in modules),
+        "checkpointing": any(getattr(module, "gradient_checkpointing", False) is True for module in modules),
         "hf_model": ("transformers", "PreTrainedModel") in bases,
         "blocks": any(_has_blocks(module) for module in modules),
     }

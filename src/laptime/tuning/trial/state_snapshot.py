@@ -46,7 +46,7 @@ class TrainingSnapshot:
         self._restores: list[Undo] = [
             *random_states(),
             restore,
-            *(partial(each.set_state, each.get_state().clone()) for each in generators),
+            *(partial(generator.set_state, generator.get_state().clone()) for generator in generators),
             *(partial(each.load_state_dict, copy.deepcopy(each.state_dict())) for each in others),
             *(_optimizer(optimizer) for optimizer in self.optimizers),
             *(_value(tensor) for tensor in _values(modules, self.optimizers)),
@@ -173,7 +173,7 @@ def _optimizer(optimizer: Any) -> Undo:
 
     groups, state = list(optimizer.param_groups), dict(optimizer.state)
     inner = [value for value in state.values() if isinstance(value, dict)]
-    back = [_table(each, {name: _copy(value) for name, value in each.items()}) for each in groups]
+    back = [_table(group, {name: _copy(value) for name, value in group.items()}) for group in groups]
     back += [_table(each, dict(each)) for each in inner]
     values = (value for table in (*inner, *groups) for value in table.values())
     back += [_numbers(value) for value in values if isinstance(value, torch.Tensor)]

@@ -139,7 +139,7 @@ def refuse_mismatch(run: Run, speed: Speed, machine: Machine) -> None:
 
 def _device(run: Run, speed: Speed) -> Device:
     """The accelerator that a speed comes from."""
-    known = (each for each in run.environment.devices if each.name == speed.device)
+    known = (device for device in run.environment.devices if device.name == speed.device)
     return next(known, Device(name=speed.device, model=speed.device))
 
 
@@ -245,7 +245,7 @@ def question(
     """The cheapest measured line and its work; a sentence if nothing bounds it."""
     cheapest = min(measured, key=lambda each: each.line.usd_per_million)
     speed, run = cheapest.line.speed, cheapest.run
-    case = next((each for each in run.cases if each.key == speed.case), None)
+    case = next((case for case in run.cases if case.key == speed.case), None)
     work = work_of(case) if case is not None else None
     if work is None:
         return (
@@ -274,7 +274,7 @@ def elsewhere(
     reached = list(_find_reached(asked, measured))
     quality = quality_of(reached)
     names = {each.machine.name for each in measured}
-    others = (each for each in _machines(asked, measured, table) if each.name not in names)
+    others = (machine for machine in _machines(asked, measured, table) if machine.name not in names)
     kept = [_row(machine, asked, reached, quality) for machine in others]
     order = {"estimate": 0, "open": 0, "ruled out": 1, "does not fit": 2, "unknown": 3}
     kept.sort(

@@ -108,14 +108,14 @@ def _price_runs(
     excluded: list[Excluded] = []
     scaled: list[Cores] = []
     machines: list[Known] = []
-    for at, run in enumerate(runs):
+    for index, run in enumerate(runs):
         made = speeds(run, wanted=wanted, samples_per_step=request.samples_per_step)
-        known = machine_of(run, at, request, table)
+        known = machine_of(run, index, request, table)
         for speed in made.speeds:
             refuse_mismatch(run, speed, known.machine)
             measured.append(Measured(run, line(run, speed, known.machine, request), known.machine))
         excluded += made.excluded
-        if not any(known.machine == each.machine for each in machines):
+        if not any(known.machine == machine.machine for machine in machines):
             machines.append(known)
         scaled += cores(
             run, made.speeds, known.machine, table, utilization=request.utilization, asked=bool(wanted)
@@ -170,7 +170,7 @@ def with_cheapest(lines: Sequence[Line]) -> list[Line]:
     """The same lines, the cheapest of each run marked."""
     by_price = sorted(lines, key=lambda each: each.usd_per_million)
     best = {each.speed.run: each for each in reversed(by_price)}
-    return [structs.replace(each, cheapest=each is best[each.speed.run]) for each in lines]
+    return [structs.replace(line, cheapest=line is best[line.speed.run]) for line in lines]
 
 
 def savings(runs: Sequence[Run], lines: Sequence[Line]) -> list[Saving]:
@@ -178,7 +178,7 @@ def savings(runs: Sequence[Run], lines: Sequence[Line]) -> list[Saving]:
 
     Of two runs, cases of the same key are compared; if none is in both, the cheapest of each."""
     if len(runs) == 1:
-        by_label = {each.speed.case: each for each in lines}
+        by_label = {line.speed.case: line for line in lines}
         tuning = runs[0].tuning
         if tuning is None or not {"as it is", "tuned"} <= {*by_label}:
             return []
@@ -189,7 +189,7 @@ def savings(runs: Sequence[Run], lines: Sequence[Line]) -> list[Saving]:
         ]
     if len(runs) != 2 or runs[0].id == runs[1].id:
         return []
-    old, new = ([each for each in lines if each.speed.run == run.id] for run in runs)
+    old, new = ([line for line in lines if line.speed.run == run.id] for run in runs)
     pairs = [(a, b) for a in old for b in new if a.speed.case == b.speed.case and _alike(a, b)]
     if not pairs:
         cheapest = [min(side, key=lambda each: each.usd_per_million) for side in (old, new) if side]

@@ -99,7 +99,7 @@ class LevelRun:
 
     def _progress(self, begin: float, order: Order) -> None:
         gone = max(0.0, SystemClock.now() - begin)
-        failed = sum(each.count for each in self._errors.values())
+        failed = sum(error.count for error in self._errors.values())
         if expected := order.requests or (0 if order.end else len(order.due)):
             done = min(1.0, (self._answered + failed) / expected)
             left = gone * (1 - done) / done if done else 0.0

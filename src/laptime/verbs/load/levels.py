@@ -240,7 +240,7 @@ class _Search:
         case = self._measure(rate, seconds)
         stats = level_stats(case, SURE)
         verdict = level_judged(self._wanted, stats)
-        self._fault = next((each for each in case.checks if each.outcome == "fail"), None)
+        self._fault = next((check for check in case.checks if check.outcome == "fail"), None)
         over, worth = zip(*(_over(promise, stats) for promise in self._wanted), strict=True)
         if stats is not None:
             self._seen.append((stats.requests.due, stats.requests.latency))

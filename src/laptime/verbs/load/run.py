@@ -102,8 +102,8 @@ class _Levels:
         self._prepare(max(facts.rate or 0.0 for _, facts, _ in levels))
         # Users who send so many requests take as long as those take; all levels count alike then.
         lengths = [1.0 if order.requests or not order.end else order.end for _, _, order in levels]
-        for at, (case, facts, order) in enumerate(levels):
-            before, after = sum(lengths[:at]), sum(lengths[at + 1 :])
+        for index, (case, facts, order) in enumerate(levels):
+            before, after = sum(lengths[:index]), sum(lengths[index + 1 :])
             share = before / sum(lengths), 1 - after / sum(lengths)
             self._carry_out(case, facts, order, share, 0.0 if order.requests else after)
 

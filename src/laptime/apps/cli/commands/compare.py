@@ -85,7 +85,7 @@ def command(
             return code
         left, right = left or run, right or run
     comparisons = compare_runs(left, right, force, earlier=recent())
-    is_unclear = any(each.word == "unclear" for each in comparisons)
+    is_unclear = any(comparison.word == "unclear" for comparison in comparisons)
     targets = [find_unchanged(run) for run in (left, right)] if is_unclear and not only_stored else []
     foreign, say = [each for each in (a, b) if is_foreign(each) and not again], delivery.voice.say
     if all(targets) and len({*targets}) == 2 and foreign:
@@ -149,7 +149,7 @@ def is_foreign(reference: str) -> bool:
     if path is None:
         return False
     run = files.read(path)
-    is_imported = run.verb == "import" or any(each.source.startswith(IMPORTED) for each in run.subjects)
+    is_imported = run.verb == "import" or any(subject.source.startswith(IMPORTED) for subject in run.subjects)
     return is_imported or not lookup.is_own(path)
 
 

@@ -40,8 +40,8 @@ def command(*, delivery: Delivery, references: tuple[str, ...], **given: Any) ->
         from laptime.pricing.update import update
 
         results = update(list(references[1:]), delivery.voice.say)
-        result("\n".join(f"{each.name:<7} {each.sentence}" for each in results))
-        return ExitCode.OK if all(each.is_new for each in results) else ExitCode.UNDECIDED
+        result("\n".join(f"{result.name:<7} {result.sentence}" for result in results))
+        return ExitCode.OK if all(result.is_new for result in results) else ExitCode.UNDECIDED
     request = make_request(CostRequest, given)
     request.check(len(references) or 1)
     runs = [lookup.load(reference) for reference in references or ("last",)]

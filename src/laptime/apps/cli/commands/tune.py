@@ -70,7 +70,7 @@ class Subject(options.Command):
     def _refuse(self, given: str, owners: Sequence[Subject]) -> None:
         if owners:
             raise UsageError(
-                f"{given} is for {' and '.join(each.many for each in owners)}",
+                f"{given} is for {' and '.join(owner.many for owner in owners)}",
                 why=self.reason,
                 next=f"laptime tune {self.name} --help",
             )
@@ -143,10 +143,10 @@ class Tune(click.Group):
             return all((option.field.option, option.field.choices) in own for own in fields)
 
         with formatter.section("Subjects"):
-            formatter.write_dl([(each.name, each.get_short_help_str(100)) for each in subjects])
+            formatter.write_dl([(subject.name, subject.get_short_help_str(100)) for subject in subjects])
         with formatter.section("Options of all"):
-            options = [each for each in subjects[0].get_params(ctx) if isinstance(each, click.Option)]
-            records = [each.get_help_record(ctx) for each in options if is_shared(each)]
+            options = [param for param in subjects[0].get_params(ctx) if isinstance(param, click.Option)]
+            records = [option.get_help_record(ctx) for option in options if is_shared(option)]
             formatter.write_dl([record for record in records if record])
         for subject in subjects:
             with formatter.section(f"And of {subject.many}, see laptime tune {subject.name} --help"):

@@ -100,7 +100,7 @@ def _has_answer(run: Run) -> bool:
 def _knee(run: Run) -> Finding | None:
     """The finding of a search for a batch size."""
     is_asked = run.trust != "invalid" and not _is_compared(run)
-    return next((each for each in run.findings if is_asked and each.kind == "batch/knee"), None)
+    return next((finding for finding in run.findings if is_asked and finding.kind == "batch/knee"), None)
 
 
 def _brief(run: Run, stats: list[Stats], because: str, best: list[doc.Card]) -> list[doc.Block]:

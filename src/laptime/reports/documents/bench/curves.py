@@ -91,8 +91,8 @@ def over_time(run: Run) -> Section:
 
 def _charts(found: dict[str, Series]) -> list[Chart]:
     return [
-        Chart(title, partial(_plot_series, series, at, title, is_last=at == len(found) - 1))
-        for at, (title, series) in enumerate(found.items())
+        Chart(title, partial(_plot_series, series, index, title, is_last=index == len(found) - 1))
+        for index, (title, series) in enumerate(found.items())
     ]
 
 

@@ -99,10 +99,10 @@ def report(run: Run, stats: list[Stats]) -> Struct:
         run,
         schema=SCHEMA,
         verdict=run.trust,
-        reasons=[*json_parts.reasons(run), *(each for case in cases for each in case.reasons)],
+        reasons=[*json_parts.reasons(run), *(reason for case in cases for reason in case.reasons)],
         environment=json_parts.machine(run),
         cases=cases,
-        comparisons=[json_parts.fill(Compared, each) for each in run.comparisons],
+        comparisons=[json_parts.fill(Compared, comparison) for comparison in run.comparisons],
     )
 
 

@@ -65,9 +65,9 @@ def answer(run: Run, cards: list[Card]) -> list[tuple[str, str]]:
     """The first line of several cases: the fastest call and the highest throughput, each with its case."""
     held = f", {words.name_held(run)}"
     best = [
-        f"{estimate(each.figure, each.interval)} ({each.note.removesuffix(held)})"
-        for each in cards
-        if each.title in ("lowest median latency", "highest throughput")
+        f"{estimate(card.figure, card.interval)} ({card.note.removesuffix(held)})"
+        for card in cards
+        if card.title in ("lowest median latency", "highest throughput")
     ]
     return [("best", "; ".join(best))] if best and run.trust != "invalid" and run.verb != "suite" else []
 
@@ -78,10 +78,10 @@ def agreement(run: Run) -> list[tuple[str, str]]:
     Outputs that do not agree are reasons against the numbers, and stand there."""
     rows = [("model", printable(each.sentence)) for each in run.findings if each.kind.startswith("model/")]
     return rows + [
-        ("outputs", f"{words.label(case, run)}: {words.printable(each.sentence)}")
+        ("outputs", f"{words.label(case, run)}: {words.printable(check.sentence)}")
         for case in run.cases
-        for each in case.checks
-        if each.name == "agreement" and each.outcome == "ok"
+        for check in case.checks
+        if check.name == "agreement" and check.outcome == "ok"
     ]
 
 

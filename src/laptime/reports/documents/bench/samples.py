@@ -57,7 +57,7 @@ def _case(run: Run, index: int, stats: Stats, most: int) -> list[Block]:
 def _beside(run: Run, case: Case, series: Series) -> list[Series]:
     """Return the series on the same axis: all compared ones, unless their differences hide each one's own."""
     keys = next((group for group in _group_keys(run) if case.key in group), {case.key})
-    found = [each.find(series.metric.tag, series.regime) for each in run.cases if each.key in keys]
+    found = [case.find(series.metric.tag, series.regime) for case in run.cases if case.key in keys]
     timed = [each for each in found if each is not None and each.samples]
     medians = [statistics.median(each.samples) for each in timed]
     return timed if max(medians) <= FAR * min(medians) else [series]
@@ -66,8 +66,8 @@ def _beside(run: Run, case: Case, series: Series) -> list[Series]:
 def _group_keys(run: Run) -> list[set[str]]:
     """Keys of cases that comparisons hold together, of one baseline for example."""
     groups: list[set[str]] = []
-    for each in run.comparisons:
-        pair = {each.baseline, each.candidate}
+    for comparison in run.comparisons:
+        pair = {comparison.baseline, comparison.candidate}
         whole = pair.union(*(group for group in groups if group & pair))
         groups = [*(group for group in groups if not group & pair), whole]
     return groups

@@ -46,7 +46,7 @@ def table(run: Run, stats: list[Stats]) -> Table:
     """One row a case; only the columns that this run can fill, and that differ from row to row."""
     states = [case.trust if case.status == "ok" else case.status for case in run.cases]
     has_states = len({run.trust, *states}) > 1
-    place = {id(case): at for at, case in enumerate(run.cases)}
+    place = {id(case): index for index, case in enumerate(run.cases)}
     marks = {of: Cell(states[at], tone=states[at]) for of, at in place.items()}
     fields = [
         *_names(run),
@@ -94,7 +94,7 @@ def _numbers(run: Run, stats: list[Stats], place: dict[int, int]) -> list[Field]
 
 def _against_first(run: Run, case: Case) -> Cell:
     """The word of a case against its baseline, with the factor: `faster 1.52x`."""
-    words = dict.fromkeys((each.baseline for each in run.comparisons), "baseline")
+    words = dict.fromkeys((comparison.baseline for comparison in run.comparisons), "baseline")
     for each in run.comparisons:
         factor = 1 / each.speedup if each.word == "slower" else each.speedup
         is_known = each.word in ("faster", "slower")
@@ -111,7 +111,7 @@ def _axis_cell(case: Case, name: str) -> Cell:
 def throughputs_of(stats: list[Stats]) -> list[Stat | None]:
     """The throughput of each case in table, cards and charts; one of failed cases is None."""
     prefix = "throughput/"
-    rates = [{t.removeprefix(prefix): s for t, s in each.items() if t.startswith(prefix)} for each in stats]
+    rates = [{t.removeprefix(prefix): s for t, s in stat.items() if t.startswith(prefix)} for stat in stats]
     on_device = any("latency/device/median" in numbers for numbers in stats)
     regimes = throughput_regimes(rates, on_cpu=not on_device)
     return [each[regime] if regime else None for each, regime in zip(rates, regimes, strict=True)]

@@ -83,7 +83,7 @@ def savings(cost: Cost) -> doc.Section:
         "The two were measured apart: the interval reaches from end to end. "
         "laptime compare measures them side by side."
     )
-    note = doc.Text("" if all(each.paired for each in cost.savings) else apart)
+    note = doc.Text("" if all(saving.paired for saving in cost.savings) else apart)
     return doc.Section("savings", "Before and after", [tabulate("saving", fields, cost.savings), note])
 
 
@@ -142,7 +142,7 @@ def _chart(cost: Cost) -> Plot:
     """Both axes are logarithmic: costs and latencies of machines differ by factors."""
     measured, bounds, units = _find_measured(cost), _bounds(cost), words.units(cost)
     machines = list(dict.fromkeys(line.machine for line in measured))
-    styles = {name: pick_style(at, f"{name}, measured") for at, name in enumerate(machines)}
+    styles = {name: pick_style(index, f"{name}, measured") for index, name in enumerate(machines)}
     # A machine is told by colour and shape if several lines have their own names.
     names = [line.speed.label if len(cost.lines) > 1 else line.machine for line in measured]
     spots = [_spot(line, styles[line.machine], name) for line, name in zip(measured, names, strict=True)]

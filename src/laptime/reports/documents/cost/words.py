@@ -99,8 +99,8 @@ def bill(cost: Cost) -> doc.Section:
 
 def _free(line: Line, bill: float, cost: Cost) -> str:
     """The rest of a bill once the free hours of an account are taken off it."""
-    machines = (each.machine for each in cost.machines if line.share == 1)
-    free = next((each.free_usd_per_month for each in machines if each.name == line.machine), None)
+    machines = (machine.machine for machine in cost.machines if line.share == 1)
+    free = next((machine.free_usd_per_month for machine in machines if machine.name == line.machine), None)
     return f"; {usd(max(0.0, bill - free))} USD less the free hours of an account" if free else ""
 
 

@@ -52,14 +52,14 @@ def _verdict(run: Run, rows: Sequence[Measured]) -> doc.Headline:
         return peak
     commands = [
         whole(check.next, run)
-        for each in rows
-        for check in each.case.checks
+        for row in rows
+        for check in row.case.checks
         if check.outcome in ("fail", "warn") and check.next
     ]
-    kept = [each for each in rows if each.stats and not each.grows]
-    if not rows or not any(each.stats for each in rows):
+    kept = [row for row in rows if row.stats and not row.grows]
+    if not rows or not any(row.stats for row in rows):
         return doc.Headline("invalid", "invalid", "no request was answered", next=commands[:1])
-    unstable = [each for each in rows if each.grows]
+    unstable = [row for row in rows if row.grows]
     if not kept:
         least = unstable[0]
         answered = least.stats.answered.text if least.stats else "-"
@@ -79,7 +79,7 @@ def _verdict(run: Run, rows: Sequence[Measured]) -> doc.Headline:
 
 
 def _peak(run: Run) -> doc.Headline | None:
-    found = next((each for each in run.findings if each.kind == "load/peak"), None)
+    found = next((finding for finding in run.findings if finding.kind == "load/peak"), None)
     if found is None:
         return None
     rate = found.evidence.get("rate")

@@ -39,10 +39,10 @@ class Point(NamedTuple):
 
 def section(run: Run, rows: Sequence[Measured]) -> doc.Section:
     """Drawn from two levels on."""
-    drawn = sorted((each for each in rows if each.stats and each.stats.answered.value), key=_rate)
+    drawn = sorted((row for row in rows if row.stats and row.stats.answered.value), key=_rate)
     points = [
-        Point(at, each, value)
-        for at, (name, q, _) in enumerate(_LINES)
+        Point(index, each, value)
+        for index, (name, q, _) in enumerate(_LINES)
         for each in drawn
         if each.stats and np.isfinite(value := _value(each.stats, q))
         if each.grows or each.stats.latency[name].value is not None
@@ -61,8 +61,8 @@ def _curve(points: Sequence[Point]) -> Plot:
         y=decades(latencies, 1.4, title="latency", unit=unit_of(max(latencies), "s")),
         marks=[
             *(
-                Line([(_rate(p.level), p.latency) for p in line], f"line c{at}")
-                for at, line in enumerate(kept)
+                Line([(_rate(p.level), p.latency) for p in line], f"line c{index}")
+                for index, line in enumerate(kept)
             ),
             *map(_spot, sorted(points, key=lambda point: point.level.grows)),
         ],
@@ -90,8 +90,8 @@ def _value(stats: LevelStats, q: float) -> float:
 
 def over_time(rows: Sequence[Measured]) -> doc.Section:
     """Each level: what requests took by when they were due, in slices of time. A stall stands out."""
-    levels = [each for each in rows if each.stats is not None]
-    charts = [doc.Group(label(each.facts), [doc.Chart("", partial(_over_time, each))]) for each in levels]
+    levels = [row for row in rows if row.stats is not None]
+    charts = [doc.Group(label(level.facts), [doc.Chart("", partial(_over_time, level))]) for level in levels]
     note = "Median and longest of the requests that were due in each slice of time; failed ones are left out."
     folded = doc.Folded(count(len(levels), "level"), charts, open=len(levels) <= _MOST_OPEN)
     return doc.Section("over-time", "Latency over time", [folded], note=note, detail="page")
@@ -130,12 +130,12 @@ def knee_of(run: Run, rows: Sequence[Measured]) -> Knee | None:
     """The knee of the levels that were asked for; none of one, or of a search for the peak: it says more."""
     if len(rows) < 2 or any(finding.kind == "load/peak" for finding in run.findings):
         return None
-    slo = next((each.facts.slo for each in rows if each.facts.slo), "")
+    slo = next((row.facts.slo for row in rows if row.facts.slo), "")
     return _of_promise(rows, slo) if slo else _of_power(rows)
 
 
 def _of_promise(rows: Sequence[Measured], slo: str) -> Knee:
-    found = find_load_knee([each.stats for each in rows if each.stats is not None])
+    found = find_load_knee([row.stats for row in rows if row.stats is not None])
     if found is None:
         return Knee(None, None, f"not known: no level certainly keeps or breaks {slo}")
     least, most = (_load(load, rows) for load in found)
@@ -150,9 +150,9 @@ def _of_promise(rows: Sequence[Measured], slo: str) -> Knee:
 
 def _of_power(rows: Sequence[Measured]) -> Knee:
     """Return the knee of levels whose figures are trusted; those above capacity bound it."""
-    told = [each.stats for each in rows if each.stats is not None and _counts(each)]
+    told = [row.stats for row in rows if row.stats is not None and _counts(row)]
     found = knee_among(told)
-    left_out = [_load(load_of(each.stats), rows) for each in rows if each.stats and not _counts(each)]
+    left_out = [_load(load_of(row.stats), rows) for row in rows if row.stats and not _counts(row)]
     without = f"; not trusted, and left out: {', '.join(left_out)}" if left_out else ""
     if found is None or found == (None, None):
         why = f"not known: {len(told)} of {len(rows)} levels can be trusted, two are needed"

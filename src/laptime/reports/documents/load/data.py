@@ -87,7 +87,7 @@ def report(run: Run, rows: Sequence[Measured]) -> Any:
         verdict=run.trust,
         target=run.subjects[0].target if run.subjects else "",
         environment=json_parts.machine(run),
-        levels=[_level(each) for each in rows],
+        levels=[_level(row) for row in rows],
         knee=curve.knee_of(run, rows),
     )
     return msgspec.json.decode(msgspec.json.encode(made, enc_hook=str))

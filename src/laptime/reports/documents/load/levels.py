@@ -42,9 +42,9 @@ def list_levels(run: Run) -> list[Measured]:
 
 
 def _table(rows: Sequence[Measured]) -> doc.Table:
-    has_slo = any(each.facts.slo for each in rows)
-    has_failed = any(each.facts.failed for each in rows)
-    has_turns = any(each.facts.kind == "open" and each.facts.concurrency for each in rows)
+    has_slo = any(row.facts.slo for row in rows)
+    has_failed = any(row.facts.failed for row in rows)
+    has_turns = any(row.facts.kind == "open" and row.facts.concurrency for row in rows)
     turn, late = (
         "Waiting for --concurrency, on average.",
         "99 of 100 requests are below it: the generator's own fault.",
@@ -72,7 +72,7 @@ def section(run: Run, rows: Sequence[Measured]) -> doc.Section:
     table = _table(rows)
     note = "Latency counts from when a request was due."
     note += " In brackets: the 95 % interval, by batch means." if table.has_intervals else ""
-    ended = [each.facts for each in rows if each.facts.ended]
+    ended = [row.facts for row in rows if row.facts.ended]
     lasted = "; ".join(f"{label(each)} {each.window:.0f} s: {_ENDED[each.ended]}" for each in ended)
     blocks = [table, doc.Facts([("lasted", lasted)])]
     return doc.Section("levels", "Levels", blocks, headed=False, note=note)
@@ -80,7 +80,7 @@ def section(run: Run, rows: Sequence[Measured]) -> doc.Section:
 
 def brief(run: Run, rows: Sequence[Measured]) -> list[doc.Block]:
     """The level that the verdict is about, with those beside it, in the columns that answer."""
-    kept = [at for at, each in enumerate(rows) if each.stats and not each.grows]
+    kept = [index for index, row in enumerate(rows) if row.stats and not row.grows]
     first = max(0, min((kept or [0])[-1] - 1, len(rows) - 3))
     table = _table(rows[first : first + 3])
     return [cut(table, without=("mean", "p95", "of it in turn", "sent late", "failed"))]
@@ -112,7 +112,7 @@ def _price(
     rows: Sequence[Measured], of: str, per_second: Callable[[Measured], float | None]
 ) -> Field | Literal[False]:
     """The column of prices, if a machine has one."""
-    price = next((each.facts.usd_per_hour for each in rows if each.facts.usd_per_hour), 0.0)
+    price = next((row.facts.usd_per_hour for row in rows if row.facts.usd_per_hour), 0.0)
     cell = lambda each: dollars(price, None if each.case.trust == "invalid" else per_second(each))  # noqa: E731
     return price > 0 and Field("USD per 1 M", cell, "number", regime=of)
 
@@ -159,11 +159,11 @@ def reasons(run: Run, rows: Sequence[Measured]) -> doc.Section:
     """List what checks say of each level; checks without doubt are left out."""
     several = len(rows) > 1
     if any(finding.kind == "load/peak" for finding in run.findings):  # the others only lead there
-        rows = [each for each in rows if each.case.find(AT_SLO)] or rows[-1:]
+        rows = [row for row in rows if row.case.find(AT_SLO)] or rows[-1:]
     notices = [
-        verdicts.doubt(check, f"{label(each.facts)}: " if several else "", whole(check.next, run))
-        for each in rows
-        for check in each.case.checks
+        verdicts.doubt(check, f"{label(row.facts)}: " if several else "", whole(check.next, run))
+        for row in rows
+        for check in row.case.checks
         if check.outcome != "ok"
     ]
     if missing := _missing(rows):
@@ -176,10 +176,10 @@ def _missing(rows: Sequence[Measured]) -> str:
 
     "" if all are shown; a level whose queue grew has none."""
     notes = {}
-    for each in rows:
-        if each.stats is not None and not each.grows:
-            stats = (stat for name, stat in each.stats.latency.items() if name in COLUMNS)
-            notes[label(each.facts)] = "; ".join(dict.fromkeys(s.note for s in stats if s.value is None))
+    for row in rows:
+        if row.stats is not None and not row.grows:
+            stats = (stat for name, stat in row.stats.latency.items() if name in COLUMNS)
+            notes[label(row.facts)] = "; ".join(dict.fromkeys(s.note for s in stats if s.value is None))
     lacking = [level for level, note in notes.items() if note]
     if not lacking:
         return ""
@@ -190,7 +190,7 @@ def _missing(rows: Sequence[Measured]) -> str:
 
 def token_section(run: Run, rows: Sequence[Measured]) -> doc.Section:
     """First token, tokens after it, tokens per second."""
-    made = [(each, each.stats.tokens) for each in rows if each.stats and each.stats.tokens]
+    made = [(row, row.stats.tokens) for row in rows if row.stats and row.stats.tokens]
     exact = all(tokens.exact for _, tokens in made)
     gap = "ITL" if exact else "between chunks"
     fields = [
@@ -233,7 +233,7 @@ def _first(quantile: str) -> Callable[[Measured], doc.Cell]:
 
 
 def _turns(each: Measured, tokens: Tokens) -> str:
-    first = ", ".join(f"{at}: {stat.text}" for at, stat in enumerate(tokens.by_turn, 1))
+    first = ", ".join(f"{index}: {stat.text}" for index, stat in enumerate(tokens.by_turn, 1))
     said = f"{label(each.facts)}: median TTFT of turn {first}"
     if not each.facts.cached:  # many servers do not say
         return said
@@ -243,7 +243,7 @@ def _turns(each: Measured, tokens: Tokens) -> str:
 
 def server_section(rows: Sequence[Measured]) -> doc.Section:
     """Pairs of columns: here, and by the server's `/metrics`."""
-    counted = [each for each in rows if each.facts.server is not None]
+    counted = [row for row in rows if row.facts.server is not None]
     fields = [
         Field("offered", lambda each: label(each.facts)),
         *(

@@ -48,7 +48,7 @@ def document(run: Run) -> Document:
         cards=cards(profile),
         brief=[what]
         if profile.against
-        else [what, *(advice(each, run, profile) for each in run.findings[:1])],
+        else [what, *(advice(finding, run, profile) for finding in run.findings[:1])],
         sections=sections(run, profile),
         cases=[verdict, *checks.test_cases(run), *findings],
         data=lambda: schema.report(run),

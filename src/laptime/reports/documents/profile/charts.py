@@ -59,7 +59,7 @@ def steps(steps: Sequence[Step]) -> Plot:
         label="parts of each step",
         x=Axis(-0.5, len(drawn) - 0.5, "step", write=lambda *_: numbers),
         y=Axis(0.0, longest, unit=scale(longest, "s")),
-        marks=[bar for at, step in enumerate(drawn) for bar in _stack(step, at)],
+        marks=[bar for index, step in enumerate(drawn) for bar in _stack(step, index)],
         margins={"left": 48, "right": 8, "top": 24},
     )
 
@@ -310,7 +310,7 @@ def _trees(profile: Profile, tree: CallTree) -> dict[str, Any]:
         views.reverse()
     views += [("modules, device", 1, "device_ns"), ("modules, host", 1, "host_ns")]
     rows, number = profile.modules, len(tree.names)
-    place = {row.id: at for at, row in enumerate(rows)}
+    place = {row.id: index for index, row in enumerate(rows)}
     spent = {
         side: [getattr(row, f"{side}_total_ns") + (getattr(row, f"backward_{side}_ns") or 0) for row in rows]
         for side in ("host", "device")

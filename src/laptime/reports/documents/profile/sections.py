@@ -224,7 +224,7 @@ def advice(finding: Finding, run: Run, profile: Profile) -> Advice:
     """One finding of a run; the gain is an upper bound per step."""
     gain, whole = finding.gain or 0.0, reading.turn(profile) / reading.slowdown(profile)
     # A row is on the page by its name, but the memory of a device is a group with a number.
-    anchors = {f"memory/{each.device}": f"memory-of-{at}" for at, each in enumerate(profile.memory)}
+    anchors = {f"memory/{each.device}": f"memory-of-{index}" for index, each in enumerate(profile.memory)}
     of = "the loop" if reading.turn(profile) * (1 - reading.WORTH) > reading.step(profile) else "a step"
     return Advice(
         severity=finding.severity,

@@ -60,8 +60,8 @@ def document(run: Run) -> doc.Document:
     sentence, next = f"{verdict.word}: {verdict.sentence}", "; ".join(verdict.next)
     gain = doc.TestCase(run.verb, "gain", outcome, tuned.outcome(run), sentence, next, run.seconds)
     questions = [
-        doc.TestCase("gate", each.name, _ANSWERS.get(each.outcome, "error"), each.outcome, each.sentence)
-        for each in tuning.gate.checks
+        doc.TestCase("gate", check.name, _ANSWERS.get(check.outcome, "error"), check.outcome, check.sentence)
+        for check in tuning.gate.checks
     ]
     return doc.Document(
         verb=run.verb,

@@ -141,7 +141,7 @@ def _losses(training: Convergence) -> Plot:
 
 def _thin(curve: Sequence[float]) -> list[tuple[float, float]]:
     every = max(1, len(curve) // _POINTS)
-    points = [(at + 1.0, value) for at, value in enumerate(curve)][::every]
+    points = [(index + 1.0, value) for index, value in enumerate(curve)][::every]
     return [(at, value) for at, value in points if math.isfinite(value) and abs(value) < 1e12]
 
 
@@ -232,7 +232,7 @@ def _colour(side: dict[str, float]) -> list[doc.Bar]:
 
 
 def _order(names: Iterable[str]) -> list[str]:
-    order = {name: at for at, name in enumerate(COLOURS)}
+    order = {name: index for index, name in enumerate(COLOURS)}
     return sorted(names, key=lambda name: order.get(name, len(order)))
 
 

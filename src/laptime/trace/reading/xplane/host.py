@@ -182,7 +182,7 @@ def _find_called(lines: Sequence[Line], kinds: Sequence[dict[int, Kind]]) -> Ste
 
 def _whole(calls: Sequence[tuple[int, int]], line: Line) -> list[tuple[int, int]]:
     """The outermost calls in Python that these calls of compiled functions lie in, themselves without."""
-    python = sorted((each.start, -each.end) for each in line.events if "tf_function_call" in each.facts)
+    python = sorted((event.start, -event.end) for event in line.events if "tf_function_call" in event.facts)
     outer = list[tuple[int, int]]()
     for start, end in python:
         if not outer or -end > outer[-1][1]:
@@ -238,7 +238,7 @@ def of_device(planes: Sequence[Plane]) -> list[Mark]:
         events = [event for line in plane.lines if line.name == "Steps" for event in line.events]
         if events:
             names = (_name(plane.kinds, event) for event in events)
-            numbers = [int(name) if name.isdecimal() else at for at, name in enumerate(names)]
+            numbers = [int(name) if name.isdecimal() else index for index, name in enumerate(names)]
             return [
                 Mark(f"ProfilerStep#{number}", event.start, event.end)
                 for number, event in zip(numbers, events, strict=True)

@@ -76,7 +76,7 @@ class _Rows(assemble.Rows):
         lines = [(plane, line) for plane in planes for line in plane.lines]
         step_ranges = host.find([line for _, line in lines], [plane.kinds for plane, _ in lines])
         steps_are = step_ranges.instead_of if step_ranges else ""
-        for at, (plane, line) in enumerate(lines):
+        for index, (plane, line) in enumerate(lines):
             thread = self._of(line.name)
             for event in line.events:
                 kind = plane.kinds.get(event.kind)
@@ -89,7 +89,7 @@ class _Rows(assemble.Rows):
                 called = sort.kind in (HostKind.RUNTIME, HostKind.DRIVER)
                 correlation = event.facts.get("correlation_id", NONE) if called else NONE
                 self._add_host(event.start, event.end, thread, sort, correlation)
-            if step_ranges is not None and step_ranges.line == at:
+            if step_ranges is not None and step_ranges.line == index:
                 self._add_marks(step_ranges.marks, thread)
         if step_ranges is None and (marks := host.of_device(devices)):
             self._add_marks(marks, self._of("Steps"))

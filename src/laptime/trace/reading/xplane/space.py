@@ -79,7 +79,7 @@ def _plane(data: bytes, at: int, end: int) -> Plane:
     facts = dict[str, Fact]()
     for begin, stop in stats:
         _stat(data, begin, stop, words, facts)
-    return Plane(name, kinds, [_line(data, *each, words) for each in lines], facts)
+    return Plane(name, kinds, [_line(data, *line, words) for line in lines], facts)
 
 
 def _entry(data: bytes, at: int, end: int) -> tuple[int, Kind]:
@@ -107,7 +107,7 @@ def _line(data: bytes, at: int, end: int, words: Words) -> Line:
         elif field == 4 and stop != NUMBER:
             events.append((value, stop))
     name = texts.get(11) or texts.get(2, "")
-    return Line(name, [_event(data, *each, began, words) for each in events])
+    return Line(name, [_event(data, *event, began, words) for event in events])
 
 
 def _event(data: bytes, at: int, end: int, began: int, words: Words) -> Event:

@@ -152,7 +152,7 @@ def _node(node: Any) -> dict[str, Any]:
         "op": str(about["layerType"].value),
         "type": str(about["runtimePrecision"].value),
         "inputs": [list(each.get_shape()) for each in node.inputs()],
-        "outputs": [list(each.get_shape()) for each in node.outputs()],
+        "outputs": [list(output.get_shape()) for output in node.outputs()],
     }
 
 

@@ -150,10 +150,10 @@ def of_cores(usable: float) -> Ceilings:
     """The ceilings of so many cores of this machine. usable: CPUs that may be used, by affinity and quota."""
     threads = max(1, round(cores(usable)))
     sources = [np.ones(BYTES // threads // 4, np.float32) for _ in range(threads)]
-    places = [np.zeros_like(each) for each in sources]
+    places = [np.zeros_like(source) for source in sources]
     with ThreadPoolExecutor(threads) as pool:
         seconds = _best(lambda: list(pool.map(np.copyto, places, sources)))
-    bandwidth = 2 * sum(each.nbytes for each in sources) / seconds
+    bandwidth = 2 * sum(source.nbytes for source in sources) / seconds
     copied = f"{show(bandwidth, 'B/s')} measured, a copy of {show(BYTES, 'B')}"
     if peak := cpu_peak(cpu(), usable=usable):
         source = f"{peak.note}; {copied}"
@@ -244,7 +244,7 @@ def of_onnx_runtime(place: Path, about: Mapping[str, Any], *, is_compiled: bool 
     """Work of all recorded calls, which are the last ones of the file. place: the profile. about: see
     `recording.process`. is_compiled: is not asked."""
     events = json.loads(place.read_text(encoding="utf-8"))
-    runs = sorted(each["ts"] for each in events if each.get("name") == "model_run")
+    runs = sorted(event["ts"] for event in events if event.get("name") == "model_run")
     first = runs[-int(about["calls"])]
     nodes = []
     for each in events:

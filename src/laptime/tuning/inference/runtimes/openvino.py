@@ -73,7 +73,7 @@ def write(draft: Draft, folder: Path) -> None:
         openvino.save_model(model, folder / "model.xml", compress_to_fp16=False)
         shapes = [each.partial_shape for each in model.inputs]
         draft.settings["takes"] = [
-            [None if size.is_dynamic else size.get_length() for size in each] for each in shapes
+            [None if size.is_dynamic else size.get_length() for size in shape] for shape in shapes
         ]
     for path in folder.glob("model.onnx*"):
         path.unlink()

@@ -52,7 +52,7 @@ def in_half_precision(draft: Draft, dtype: str) -> None:
 
     half = getattr(torch, dtype)
     with torch.no_grad():
-        types = [each.dtype for each in leaves(draft.module(*draft.inputs))]
+        types = [leaf.dtype for leaf in leaves(draft.module(*draft.inputs))]
 
     class Cast(torch.nn.Module):
         def __init__(self, module: torch.nn.Module) -> None:
@@ -272,7 +272,7 @@ def graph_of(draft: Draft, *, lengths: bool = True) -> torch.export.ExportedProg
         raise Refused(f"torch.export cannot trace it: {first_words(error)}") from error
     draft.settings["types"] = [str(each.dtype) for each in draft.inputs]
     draft.settings["takes"] = [
-        [None if at in named else size for at, size in enumerate(tensor.shape)]
+        [None if index in named else size for index, size in enumerate(tensor.shape)]
         for tensor, named in zip(draft.inputs, sizes, strict=True)
     ]
     return graph

@@ -80,10 +80,10 @@ def _engine(draft: Draft, file: Path) -> bytes:
 def _shapes(builder: Any, network: Any, draft: Draft) -> Any:
     """Return the engine's shapes: one item and more if the batch varies, tuned for the measurement's."""
     profile = builder.create_optimization_profile()
-    for at, (tensor, varies) in enumerate(zip(draft.inputs, draft.varies, strict=True)):
+    for index, (tensor, varies) in enumerate(zip(draft.inputs, draft.varies, strict=True)):
         usual = tuple(tensor.shape)
         least, most = [(size, *usual[1:]) if varies else usual for size in (1, MOST * usual[0])]
-        profile.set_shape(network.get_input(at).name, least, usual, most)
+        profile.set_shape(network.get_input(index).name, least, usual, most)
     return profile
 
 

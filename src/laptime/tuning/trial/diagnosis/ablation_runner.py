@@ -105,7 +105,7 @@ class AblationRunner(TrialMode):
 
             models = self._hooks.models
             # A loss is a module, too.
-            if torch.is_grad_enabled() and any(module is each for each in models):
+            if torch.is_grad_enabled() and any(module is model for model in models):
                 self._note_site("forward", module, models)
                 observed.libraries.add(library())
             observed.autocast = observed.autocast or facts.is_autocast()

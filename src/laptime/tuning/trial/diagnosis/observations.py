@@ -153,11 +153,11 @@ def _loader(observed: Observations, values: dict[str, Any], notes: list[str]) ->
 
 
 def _training(observed: Observations, values: dict[str, Any], notes: list[str]) -> None:
-    by_id = {id(each): each for model in observed.hooks.models for each in model.parameters()}
+    by_id = {id(parameter): parameter for model in observed.hooks.models for parameter in model.parameters()}
     parameters = list(by_id.values())
-    values["parameters"] = sum(each.numel() for each in parameters)
+    values["parameters"] = sum(parameter.numel() for parameter in parameters)
     values["tensors"] = len(parameters)
-    gradients = [each for each in parameters if each.requires_grad]
+    gradients = [parameter for parameter in parameters if parameter.requires_grad]
     states = [dict(state) for optimizer in observed.hooks.optimizers for state in optimizer.state.values()]
     values["state_bytes"] = nbytes(parameters) + nbytes(gradients) + nbytes(states)
     if observed.hooks.optimizers:

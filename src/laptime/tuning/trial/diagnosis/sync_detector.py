@@ -138,7 +138,7 @@ class SyncDetector:
         what = what or _find_copy(name, arguments, result)
         if what is None or (name in VALUES and _is_torchs_own(sys._getframe(1))):
             return
-        if not self.accelerator or what == COPY or any(_kind(each) not in HOST for each in arguments):
+        if not self.accelerator or what == COPY or any(_kind(argument) not in HOST for argument in arguments):
             self._sites.note("sync", detail=what)
 
 
@@ -198,7 +198,7 @@ def _is_torchs_own(frame: FrameType) -> bool:
     """Whether torch itself asks, between here and the user's line."""
     user = users_frame(frame)
     frames = takewhile(lambda each: each is not user, (each for each, _ in walk_stack(frame)))
-    return any(part in each.f_code.co_filename for each in frames for part in LIBRARY_STEPS)
+    return any(part in frame.f_code.co_filename for frame in frames for part in LIBRARY_STEPS)
 
 
 # Time of the device.
@@ -254,7 +254,7 @@ def sum_union(intervals: Iterable[tuple[float, float]]) -> float:
 def _intervals(events: Any) -> Iterable[tuple[float, float]]:
     """Seconds at which something ran on the device; torch tells microseconds."""
     return [
-        (each.time_range.start / 1e6, each.time_range.end / 1e6)
-        for each in events or ()
-        if each.device_type.name != "CPU" and not getattr(each, "is_user_annotation", False)
+        (event.time_range.start / 1e6, event.time_range.end / 1e6)
+        for event in events or ()
+        if event.device_type.name != "CPU" and not getattr(event, "is_user_annotation", False)
     ]

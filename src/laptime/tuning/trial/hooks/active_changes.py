@@ -336,10 +336,10 @@ def call_bound(function: Callable[..., Any], owner: Any, arguments: dict[str, An
     named = dict(arguments)
     variadic = next((each.name for each in parameters if each.kind is inspect.Parameter.VAR_POSITIONAL), None)
     args: list[Any] = []
-    for each in parameters:
-        is_by_position = each.kind is inspect.Parameter.POSITIONAL_ONLY or variadic in named
-        if each.name not in named or each.kind not in _POSITIONAL or not is_by_position:
+    for parameter in parameters:
+        is_by_position = parameter.kind is inspect.Parameter.POSITIONAL_ONLY or variadic in named
+        if parameter.name not in named or parameter.kind not in _POSITIONAL or not is_by_position:
             break
-        args.append(named.pop(each.name))
+        args.append(named.pop(parameter.name))
     args.extend(named.pop(variadic, ()) if variadic else ())
     return function(owner, *args, **named)

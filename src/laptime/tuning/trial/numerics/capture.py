@@ -94,7 +94,7 @@ class NumericsCapture(TrialMode):
             import torch
 
             roots = root if isinstance(root, (list, tuple)) else [root]
-            values = [float(each.detach().double().sum()) for each in roots if isinstance(each, torch.Tensor)]
+            values = [float(root.detach().double().sum()) for root in roots if isinstance(root, torch.Tensor)]
             self._step["losses"] += [sum(values)] if values else []
             self._norms_before = {
                 id(optimizer): tensor_summary.norm_of_gradients(_parameters_of(optimizer))
@@ -131,7 +131,7 @@ class NumericsCapture(TrialMode):
                 gradients[names[id(parameter)]] = tensor_summary.summary(gradient, self._stride)
         step = self._step
         step["gradients"] |= gradients
-        step["norm"].append(sum(each["norm"] ** 2 for each in gradients.values()) ** 0.5)
+        step["norm"].append(sum(gradient["norm"] ** 2 for gradient in gradients.values()) ** 0.5)
         step["norm_before"].append(self._norms_before.get(id(optimizer), 0.0) * factor)
         step["rates"] += [float(group["lr"]) for group in optimizer.param_groups if "lr" in group]
         step["optimizer_steps"] += 1

@@ -158,8 +158,8 @@ def _updates(captures: tuple[dict[str, Any] | None, ...], number: int, group: st
     sums = {}
     for name in sorted(_step(captures[0], number)[group]):
         if group == "parameters" or name.endswith(RUNNING):
-            after = [_step(each, number).get(group, {}).get(name) for each in captures]
-            before = [_before(each, number, group).get(name) for each in captures]
+            after = [_step(capture, number).get(group, {}).get(name) for capture in captures]
+            before = [_before(capture, number, group).get(name) for capture in captures]
             sums[name] = _of_update(after, before)
     return {name: each for name, each in sums.items() if each is not None}
 

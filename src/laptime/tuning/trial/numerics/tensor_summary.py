@@ -114,7 +114,7 @@ def summary(tensor: Any, every: int) -> dict[str, Any]:
         flat = flat + 0.0
     chosen = flat if every == 1 or flat.numel() <= SMALL else flat[::every]
     norms = [float(torch.linalg.vector_norm(part.double())) for part in flat.split(_CHUNK)]
-    norm = norms[0] if len(norms) == 1 else math.sqrt(sum(each**2 for each in norms))
+    norm = norms[0] if len(norms) == 1 else math.sqrt(sum(norm**2 for norm in norms))
     return {
         "values": chosen.cpu().clone(),
         "elements": flat.numel(),
