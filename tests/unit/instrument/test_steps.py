@@ -26,7 +26,7 @@ class Loop:
     def __call__(self, word: str, number: int = 0) -> None:
         before = self.steps.source
         cut = Cut.NOTHING
-        if word in ("fetch", "exhausted", "forward"):
+        if word in ("fetch", "exhaust", "forward"):
             cut = getattr(self.steps, word)(number)
             self._cut(cut, before)
             self._note(f"{word} {number}")
@@ -65,7 +65,7 @@ class Loop:
         for _ in range(batches):
             self("fetch", loader)
             self("forward", MODEL)
-        self("exhausted", loader)
+        self("exhaust", loader)
 
 
 def times(number: int, do: Callable[[], object]) -> None:
@@ -144,7 +144,7 @@ def test_evaluation_between_epochs_is_in_no_step() -> None:
     loop = Loop()
     for _ in range(3):
         times(3, loop.train)
-        loop("exhausted", TRAIN)
+        loop("exhaust", TRAIN)
         loop.evaluate(4)
     assert loop.complete == [STEP] * (2 + 3 + 3)
     assert loop.dropped == 0
@@ -171,7 +171,7 @@ def test_evaluation_on_the_training_loader_spoils_only_the_step_it_is_in() -> No
     loop = Loop()
     for _ in range(2):
         times(3, loop.train)
-        loop("exhausted", TRAIN)
+        loop("exhaust", TRAIN)
         loop.evaluate(3, loader=TRAIN)
     times(2, loop.train)
     assert all(step == STEP for step in loop.complete)
@@ -226,7 +226,7 @@ def test_training_without_a_torch_optimizer_has_a_step_a_batch_of_its_loader() -
     loop = Loop()
     for _ in range(2):
         times(3, lambda: loop.train(optimizers=()))
-        loop("exhausted", TRAIN)
+        loop("exhaust", TRAIN)
         loop.evaluate(3)
     assert loop.complete == [STEP[:3]] * (2 + 3)
 
@@ -282,10 +282,10 @@ def test_a_batch_fetched_before_the_backward_pass_ends_no_step(micro: int) -> No
     loop = Loop()
     loop("fetch", TRAIN)
     times(6, lambda: ahead(loop, micro=micro))
-    loop("exhausted", TRAIN)  # and made anew, in the middle of a step
+    loop("exhaust", TRAIN)  # and made anew, in the middle of a step
     times(3, lambda: ahead(loop, micro=micro))
     step = [*[f"forward {MODEL}", f"fetch {TRAIN}", "backward"] * micro, f"optimizer {SGD}"]
-    whole = [[word for word in each if not word.startswith("exhausted")] for each in loop.complete]
+    whole = [[word for word in each if not word.startswith("exhaust")] for each in loop.complete]
     assert whole[0] == step
     assert [each.count("backward") for each in whole] == [micro] * 7
 

@@ -24,7 +24,7 @@ from laptime.reports.fields import Field, table
 from laptime.reports.page.plot import Axis, Column, Level, Line, Mark, Note, Plot, Spot, Style, borders
 from laptime.reports.page.svg import Labels, Scale
 
-STEPS = 120  # steps drawn; of more, evenly spaced ones
+STEPS = 60  # steps drawn; of more, evenly spaced ones
 _LABELS = 16
 _SUMMIT = Style("disc", "summit")
 RANKS = 64  # ranks with a bar

@@ -18,7 +18,7 @@ from laptime.reports.documents.profile import words
 from laptime.reports.documents.profile.charts import bar
 from laptime.reports.fields import Field, table
 
-_STACKED = 40
+_STACKED = 20
 _FRAMES = 8  # rows of a table that carry their call stacks, and frames of each stack: pages stay small
 KINDS = {
     "kernel": ("kernels", "kernel"),
@@ -81,7 +81,7 @@ def operators(profile: Profile) -> list[Table]:
     make = partial(table, fields=fields, full=full, extras=_stacks)
     return [
         make("operators", rows=profile.operators, title="by name", brief=brief, folded=folded),
-        make("operators_by_shape", rows=rows, title="by name and shape", most=150),
+        make("operators_by_shape", rows=rows, title="by name and shape", most=100),
     ]
 
 
@@ -131,7 +131,7 @@ def kernels(profile: Profile) -> list[Table]:
     by_launch, full = profile.kernels_by_launch, lambda row: words.shorten(row.name, 700)
     return [
         table("kernels", fields, profile.kernels, title="by name", brief=5, full=full),
-        table("kernels_by_launch", fields, by_launch, title="by operator and launch", most=150),
+        table("kernels_by_launch", fields, by_launch, title="by operator and launch", most=100),
     ]
 
 
@@ -189,7 +189,7 @@ def memory(memory: Memory, index: int) -> list[Table]:
     ]
     return [
         table(f"live-{index}", alive, [*memory.live, *[unknown] * bool(unknown.bytes)], most=60, brief=8),
-        table(f"memory-{index}", fields, memory.operators, most=120),
+        table(f"memory-{index}", fields, memory.operators, most=80),
     ]
 
 
