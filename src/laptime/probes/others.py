@@ -130,7 +130,7 @@ def _seconds(line: bytes, places: tuple[int, ...]) -> float | None:
 # Which programs they are.
 
 
-class Program(NamedTuple):
+class Other(NamedTuple):
     """Another program."""
 
     pid: int
@@ -139,7 +139,7 @@ class Program(NamedTuple):
     user: str = ""  # whose it is; "" when that is not told
 
 
-def programs(seconds: float = 0.3, *, at_least: float = 0.02) -> list[Program]:
+def programs(seconds: float = 0.3, *, at_least: float = 0.02) -> list[Other]:
     """Other programs that used at least a share of a CPU, the busiest first. This one's children are ours."""
     import psutil
 
@@ -156,7 +156,7 @@ def programs(seconds: float = 0.3, *, at_least: float = 0.02) -> list[Program]:
         if pid in before and pid not in family
     }
     busy_programs = [
-        Program(pid, name, cpus, _owner(pid)) for pid, (name, cpus) in used.items() if cpus >= at_least
+        Other(pid, name, cpus, _owner(pid)) for pid, (name, cpus) in used.items() if cpus >= at_least
     ]
     return sorted(busy_programs, key=lambda program: -program.cpus)
 

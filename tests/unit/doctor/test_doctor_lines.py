@@ -15,7 +15,7 @@ from laptime.probes import machine, nvml, rapl
 from laptime.probes.cpu import cpu
 from laptime.probes.energy import Absence, CounterMeter
 from laptime.probes.nvml import Gpu
-from laptime.probes.others import Program
+from laptime.probes.others import Other
 from laptime.probes.scheduler import Reading
 from laptime.probes.wall import Timer
 from laptime.records.environment import Device, DoctorCheck, Environment
@@ -154,7 +154,7 @@ def test_a_battery_warns(tree: FakeRoot) -> None:
 
 
 def test_neighbours_are_named_with_their_owners_and_nobody_is_to_be_killed(tree: FakeRoot) -> None:
-    running = [Program(7, "burn", 0.98, "ann"), Program(8, "idle", 0.03, "bob")]
+    running = [Other(7, "burn", 0.98, "ann"), Other(8, "idle", 0.03, "bob")]
     line = checks.others(running, _environment(tree))
     assert line.outcome == "warn"
     assert (
@@ -162,11 +162,11 @@ def test_neighbours_are_named_with_their_owners_and_nobody_is_to_be_killed(tree:
         in line.sentence
     )
     assert line.next == "ps -o user,pid,etime,args -p 7"
-    assert checks.others([Program(8, "idle", 0.03)], _environment(tree)).outcome == "ok"
+    assert checks.others([Other(8, "idle", 0.03)], _environment(tree)).outcome == "ok"
 
 
 def test_many_small_neighbours_still_name_somebody(tree: FakeRoot) -> None:
-    running = [Program(n, "small", 0.04) for n in range(5)]
+    running = [Other(n, "small", 0.04) for n in range(5)]
     line = checks.others(running, _environment(tree))
     assert line.outcome == "warn"
     assert line.next == "ps -o user,pid,etime,args -p 0,1,2"

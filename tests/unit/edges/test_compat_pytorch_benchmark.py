@@ -342,19 +342,19 @@ def test_copies_are_timed_apart_on_a_device_with_memory_of_its_own(
 def test_energy_is_of_a_call_in_joules_and_kilowatt_hours(
     sample: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from laptime.edges.pytorch_benchmark.program import Program
+    from laptime.edges.pytorch_benchmark.program import Runner
     from laptime.measure.protocol import Facts
     from laptime.probes import energy
     from laptime.records.series import Series
 
-    real = Program.facts
+    real = Runner.facts
 
     def facts(self: Any, kind: str, batch: int, *, seconds: float = 0.0) -> Facts:
         if kind != "energy":
             return real(self, kind, batch, seconds=seconds)
         return Facts(batch=batch, series=[Series(metric=energy.GROSS, samples=[0.5])])
 
-    monkeypatch.setattr(Program, "facts", facts)
+    monkeypatch.setattr(Runner, "facts", facts)
     found = benchmark(tiny(), sample, num_runs=2)["energy"]
     assert found["batch_size_1"]["joules"] == 0.5
     assert found["batch_size_4"]["joules"] == 2.0

@@ -18,7 +18,7 @@ from msgspec import structs
 from laptime.backends._shared import torch
 from laptime.backends.torch.setup import modules_in
 from laptime.edges.pytorch_benchmark import results as _results
-from laptime.edges.pytorch_benchmark.program import Program, move_times
+from laptime.edges.pytorch_benchmark.program import Runner, move_times
 from laptime.kit import __version__
 from laptime.kit.clock import utc_now
 from laptime.probes import machine
@@ -119,11 +119,11 @@ class Procedure:
     def _tell(self, data: dict[str, Any]) -> None:
         self.say(_results.block(data))
 
-    def _program(self, call: Callable[[Any], Any], prepare: Callable[[int], Any]) -> Program:
+    def _program(self, call: Callable[[Any], Any], prepare: Callable[[int], Any]) -> Runner:
         # Modules are shown when all of them are on its device: others must not be moved there.
         modules = modules_in(self.model)
         held = [t for m in modules for t in (*m.parameters(), *m.buffers())]
-        return Program(
+        return Runner(
             call,
             prepare,
             modules=modules if all(t.device == self.device for t in held) else [],
@@ -176,7 +176,7 @@ class Procedure:
                 }
         return timing
 
-    def _time(self, program: Program, batch: int, regime: str) -> Case:
+    def _time(self, program: Runner, batch: int, regime: str) -> Case:
         virtual = bool(self._environment.virtual)
         case = program.time(batch, regime=regime, runs=self.runs, virtual=virtual)
         return move_times(case, start=self._started)

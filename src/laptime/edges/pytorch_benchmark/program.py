@@ -63,7 +63,7 @@ class Subject:
             raise
 
 
-class Program:
+class Runner:
     """One function with an input of each batch size, loaded into an engine of this process.
 
     Args:
@@ -138,7 +138,7 @@ class Program:
         """A separate pass of the engine: memory, energy, outputs."""
         return self._only(Facts, self._ask(Pass(kind=kind, batch=batch, seconds=seconds)))
 
-    def __enter__(self) -> Program:
+    def __enter__(self) -> Runner:
         return self
 
     def __exit__(self, *reason: object) -> None:

@@ -150,7 +150,7 @@ FAULTS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """What decoding raises: no JSON or other types, no UTF-8, nested too deeply."""
 
 
-class Refused(ValueError):
+class Undecodable(ValueError):
     """The text is not JSON, not UTF-8, or a field has an unusual type."""
 
 
@@ -159,7 +159,7 @@ def strictly(chunk: bytes, *, exact: bool = False) -> Events:
     try:
         events: Events = (_exact if exact else _quick).decode(b"[" + chunk + b"]")
     except FAULTS as error:
-        raise Refused from error
+        raise Undecodable from error
     return events
 
 
@@ -176,7 +176,7 @@ def loosely(mended: bytes, *, exact: bool = False) -> tuple[Events, int]:
     """The events of a mended chunk that the strict way refuses, and how many of them had to be left out."""
     try:
         return strictly(mended, exact=exact), 0
-    except Refused:
+    except Undecodable:
         pass
     try:
         texts = list(map(bytes, _texts.decode(b"[" + mended + b"]")))
@@ -187,7 +187,7 @@ def loosely(mended: bytes, *, exact: bool = False) -> tuple[Events, int]:
         together = texts[begin : begin + _TOGETHER]
         try:
             events += strictly(b",".join(together), exact=exact)
-        except Refused:
+        except Undecodable:
             events += [event for text in together if (event := _alone(text, exact=exact)) is not None]
     return events, len(texts) - len(events)
 
@@ -196,7 +196,7 @@ def _alone(text: bytes, *, exact: bool) -> Event | None:
     """One event, typed or field by field; None when it cannot be read."""
     try:
         (event,) = strictly(text, exact=exact)
-    except (Refused, ValueError):
+    except (Undecodable, ValueError):
         try:
             return _coerce(json.loads(text, strict=False), exact=exact)
         except (ValueError, RecursionError):

@@ -30,7 +30,7 @@ from typing import IO, Any, cast
 from laptime.kit.errors import UsageError
 from laptime.kit.extras import install
 from laptime.kit.text import count
-from laptime.trace.reading.decode import Events, Refused, loosely, mend, strictly, well_formed
+from laptime.trace.reading.decode import Events, Undecodable, loosely, mend, strictly, well_formed
 
 BLOCK = 1 << 20
 """Bytes read at once. Its events stay in the cache of a CPU; larger ones do not, smaller ones cost joins."""
@@ -122,7 +122,7 @@ class Cut:
                 return [], text
             try:
                 return strictly(text[: corner[0]], exact=self._exact), text[corner[1] :]
-            except Refused:
+            except Undecodable:
                 mended = mend(text[: corner[0]])
                 if well_formed(mended):  # cut rightly: one of its events is odd
                     return self._loosely(mended), text[corner[1] :]
@@ -156,7 +156,7 @@ class Cut:
             stop = match.start() + 1
             try:
                 return match.end(), strictly(text[:stop], exact=self._exact)
-            except Refused:
+            except Undecodable:
                 continue
         return None
 
@@ -188,7 +188,7 @@ class Cut:
     def _all(self, text: bytes) -> Events | None:
         try:
             return strictly(text.rstrip().removesuffix(b","), exact=self._exact)
-        except Refused:
+        except Undecodable:
             return None
 
 

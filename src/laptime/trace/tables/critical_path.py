@@ -159,7 +159,7 @@ class Part(NamedTuple):
 
 def walk(view: View, begin: int, end: int) -> list[Part]:
     """The path through [begin, end), in time order; its parts touch each other and cover all of it."""
-    device, host = _Device(view, begin, end), _Host(view, begin, end)
+    device, host = _Device(view, begin, end), _HostCalls(view, begin, end)
     parts: list[Part] = []
     at, row, thread = end, device.last_in(end - 1, end), phases.loop_thread(view)
 
@@ -241,7 +241,7 @@ class _Ends:
         return self._rows[at] if at >= 0 else NONE
 
 
-class _Host:
+class _HostCalls:
     """When threads were at work in a window, and which of their calls waited for the device."""
 
     def __init__(self, view: View, begin: int, end: int) -> None:

@@ -244,7 +244,7 @@ def _equal(one: Any, other: Any) -> bool:
     return _array(one).tobytes() == _array(other).tobytes()
 
 
-class Host:
+class Cpu:
     """The CPU: a call has ended when it returns; the peak is the largest resident set."""
 
     def move(self, inputs: list[Any]) -> list[Any]:
@@ -308,10 +308,10 @@ class Cuda:
         return int(cuda.max_memory_allocated(self._device) + max(0, others))
 
 
-def device_named(device: str) -> Host | Cuda:
+def device_named(device: str) -> Cpu | Cuda:
     """Return the device of calls: how inputs get there, how a call is waited for, its memory. device: as
     torch names it: cpu, cuda:0."""
-    return Cuda(device) if device.startswith("cuda") else Host()
+    return Cuda(device) if device.startswith("cuda") else Cpu()
 
 
 def main() -> None:

@@ -12,7 +12,7 @@ from typing import Any
 from laptime import targets
 from laptime.tuning.inference import handed_back
 from laptime.tuning.inference.changes import artefact_of, form_of, is_as_exported, load
-from laptime.tuning.inference.draft import Draft, Refused, by_position, link, load_target
+from laptime.tuning.inference.draft import Draft, NoDraft, by_position, link, load_target
 from laptime.tuning.inference.samples import first_of
 from laptime.tuning.optimization import Recipe
 
@@ -66,7 +66,7 @@ def build(
             load(change.name).make(draft, change.options)
         place.mkdir(parents=True)
         form_of(draft.form).write(draft, place)
-    except Refused as refused:
+    except NoDraft as refused:
         shutil.rmtree(place, ignore_errors=True)
         return {"refused": str(refused), "form": draft.form}
     write_folder(place, find_tuned(draft), draft.settings, target=begins.target, recipe=recipe)
@@ -81,7 +81,7 @@ def export(*, origin: dict[str, Any], export: str) -> dict[str, str]:
         place.parent.mkdir(exist_ok=True)
         try:
             form_of("onnx").write(draft, place.parent)
-        except Refused as refused:
+        except NoDraft as refused:
             return {"refused": str(refused), "form": "onnx"}
     return {"refused": "", "form": "onnx"}
 

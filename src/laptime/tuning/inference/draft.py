@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from laptime.tuning.inference.samples import Sample
 
 
-class Refused(Exception):
+class NoDraft(Exception):
     """A change cannot be made to this model; the text says why."""
 
 
@@ -113,7 +113,7 @@ def structure_of(output: Any) -> list[str] | None:
     if not isinstance(output, dict | tuple) or not all(map(is_tensor, parts)):
         inside = " of " * bool(parts) + ", ".join(dict.fromkeys(type(part).__name__ for part in parts))
         form = f"{type(output).__name__}{inside}"
-        raise Refused(f"its outputs are neither a tensor nor a flat tuple or dict of tensors: {form}")
+        raise NoDraft(f"its outputs are neither a tensor nor a flat tuple or dict of tensors: {form}")
     return list(output) if isinstance(output, dict) else []
 
 
@@ -142,10 +142,10 @@ def refusing(what: str) -> Iterator[None]:
     """Whatever is raised inside is a refusal: what cannot be done, and why in one line."""
     try:
         yield
-    except Refused:
+    except NoDraft:
         raise
     except Exception as error:
-        raise Refused(f"{what}: {first_words(error)}") from error
+        raise NoDraft(f"{what}: {first_words(error)}") from error
 
 
 def first_words(error: BaseException) -> str:

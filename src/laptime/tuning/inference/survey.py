@@ -35,8 +35,8 @@ from laptime.records.plan import Variant
 from laptime.tuning.catalogue import allocator, huge_pages
 from laptime.tuning.catalogue.flush_denormal import MATTERS, SMALLEST_NORMAL
 from laptime.tuning.inference import samples as samples_of_user
-from laptime.tuning.inference.arm_process import Host, types_of
-from laptime.tuning.inference.draft import Refused, by_position, first_words, load_target, plain, structure_of
+from laptime.tuning.inference.arm_process import Cpu, types_of
+from laptime.tuning.inference.draft import NoDraft, by_position, first_words, load_target, plain, structure_of
 from laptime.tuning.inference.samples import Sample
 from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.trial.facts import by_capability
@@ -93,7 +93,7 @@ def survey(
     RecordedCalls(recorded.calls[:1], recorded.undetermined, recorded.rounding).save(Path(calibration))
     try:
         outputs, types = reference.outputs()
-    except Refused as refused:
+    except NoDraft as refused:
         return {"refused": str(refused)}
     as_they_are = ("batch", "varies", "threads", "inputs", "libraries", "device")
     return {
@@ -108,7 +108,7 @@ def survey(
         "instructions": instructions(),
         "names": list(first.reorder(reference.keywords).names) if first is not None else None,
         "samples": held,
-        "peak": Host().peak(),
+        "peak": Cpu().peak(),
     }
 
 
@@ -175,7 +175,7 @@ class Reference:
     any_batch: bool  # it takes other numbers, too
     varies: list[bool]  # by input, see `Draft`
     keywords: Sequence[str]  # names of its inputs
-    # see `Draft.outputs` and `types`; may raise `Refused`
+    # see `Draft.outputs` and `types`; may raise `NoDraft`
     outputs: Callable[[], tuple[list[str] | None, list[str]]]
     # by input, sizes of tables that its whole numbers may be places in, see `beyond`
     tables: Sequence[Sequence[int] | None] = ()

@@ -216,7 +216,7 @@ def share_of(run: Run, speed: Speed, machine: Machine) -> float:
 _CORES = 16.0  # cores that a flexible shape is sized to where the run does not tell how many it had
 
 
-class Measured(NamedTuple):
+class MachineLine(NamedTuple):
     """A line with the run and the machine that it comes from."""
 
     run: Run
@@ -240,7 +240,7 @@ class Question(NamedTuple):
 
 
 def question(
-    measured: Sequence[Measured], *, utilization: float, wanted: Sequence[Promise], today: date
+    measured: Sequence[MachineLine], *, utilization: float, wanted: Sequence[Promise], today: date
 ) -> Question | str:
     """The cheapest measured line and its work; a sentence if nothing bounds it."""
     cheapest = min(measured, key=lambda each: each.line.usd_per_million)
@@ -268,7 +268,7 @@ def question(
 
 
 def elsewhere(
-    asked: Question, measured: Sequence[Measured], table: Table
+    asked: Question, measured: Sequence[MachineLine], table: Table
 ) -> tuple[list[Elsewhere], Prediction]:
     """All machines but the measured ones: the cheapest bound first; and how good predictions are."""
     reached = list(_find_reached(asked, measured))
@@ -283,7 +283,7 @@ def elsewhere(
     return kept, quality
 
 
-def _machines(asked: Question, measured: Sequence[Measured], table: Table) -> Iterator[Machine]:
+def _machines(asked: Question, measured: Sequence[MachineLine], table: Table) -> Iterator[Machine]:
     """The table's machines, each in its cheapest region; flexible shapes with the cores of the reference."""
     dearest_first = sorted(table.machines, key=lambda each: each.usd_per_hour, reverse=True)
     cheapest = {machine.name: machine for machine in dearest_first}
@@ -296,7 +296,7 @@ def _machines(asked: Question, measured: Sequence[Measured], table: Table) -> It
             yield size
 
 
-def _find_reached(asked: Question, measured: Sequence[Measured]) -> Iterator[Reached]:
+def _find_reached(asked: Question, measured: Sequence[MachineLine]) -> Iterator[Reached]:
     """Yield what the same work reached on each measured machine, on one accelerator or on all cores."""
     seen = set()
     for each in measured:

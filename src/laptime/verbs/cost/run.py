@@ -34,7 +34,7 @@ from laptime.records.quantity import Quantity
 from laptime.records.run import Run
 from laptime.verbs.cost.machines import (
     Known,
-    Measured,
+    MachineLine,
     doubts,
     elsewhere,
     machine_of,
@@ -102,9 +102,9 @@ def cost(runs: Sequence[Run], request: CostRequest) -> Cost:
 
 def _price_runs(
     runs: Sequence[Run], request: CostRequest, table: Table, wanted: Sequence[Promise]
-) -> tuple[list[Measured], list[Excluded], list[Cores], list[Known]]:
+) -> tuple[list[MachineLine], list[Excluded], list[Cores], list[Known]]:
     """Return every speed of every run on its machine."""
-    measured: list[Measured] = []
+    measured: list[MachineLine] = []
     excluded: list[Excluded] = []
     scaled: list[Cores] = []
     machines: list[Known] = []
@@ -113,7 +113,7 @@ def _price_runs(
         known = machine_of(run, index, request, table)
         for speed in made.speeds:
             refuse_mismatch(run, speed, known.machine)
-            measured.append(Measured(run, line(run, speed, known.machine, request), known.machine))
+            measured.append(MachineLine(run, line(run, speed, known.machine, request), known.machine))
         excluded += made.excluded
         if not any(known.machine == machine.machine for machine in machines):
             machines.append(known)
@@ -129,7 +129,7 @@ def _price_runs(
     return measured, excluded, scaled, machines
 
 
-def _warnings(measured: Sequence[Measured], known: Sequence[Known], today: date) -> list[str]:
+def _warnings(measured: Sequence[MachineLine], known: Sequence[Known], today: date) -> list[str]:
     """List what does not fit together, and prices that are too old."""
     told = [sentence for each in measured for sentence in doubts(each.run, each.line.speed, each.machine)]
     told += [formulas.age_warning(each.machine, today) for each in known]

@@ -11,7 +11,7 @@ from laptime.kit.text import count
 from laptime.kit.units import show
 from laptime.probes.energy import Absence, Meter, shortest_window
 from laptime.probes.nvml import Gpu
-from laptime.probes.others import Program
+from laptime.probes.others import Other
 from laptime.probes.scheduler import Reading
 from laptime.probes.wall import Timer
 from laptime.records.environment import Device, DoctorCheck, Environment, absent, ok, warn
@@ -100,7 +100,7 @@ def clocks(environment: Environment, *, vendor: str, battery: bool | None) -> It
         yield warn("power/battery", sentence, next_step)
 
 
-def others(running: Sequence[Program], environment: Environment) -> DoctorCheck:
+def others(running: Sequence[Other], environment: Environment) -> DoctorCheck:
     """Other programs that use the CPU."""
     total = sum(program.cpus for program in running)
     if total < NOTABLE_LOAD:

@@ -24,7 +24,7 @@ from laptime.probes import energy, host_memory, machine, nvml, wall
 from laptime.probes import others as neighbours
 from laptime.probes.cpu import Cpu, cpu
 from laptime.probes.nvml import Gpu
-from laptime.probes.others import Program
+from laptime.probes.others import Other
 from laptime.probes.peaks import Peak, cpu_peak, device_peak
 from laptime.probes.scheduler import Evidence
 from laptime.records.environment import Device, DoctorCheck, DoctorReport, Environment, NoiseFloor, Rate, warn
@@ -45,7 +45,7 @@ class _Overview(NamedTuple):
     environment: Environment
     processor: Cpu
     gpus: list[Gpu]
-    running: list[Program]
+    running: list[Other]
     timers: list[wall.Timer]
     exact_peak: bool
 

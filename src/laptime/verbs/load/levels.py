@@ -192,7 +192,7 @@ _FAILED = 1e12  # seconds that a request that failed took
 Measure = Callable[[float, float], Case]  # a level of so many requests per second, for so many seconds
 
 
-class Peak(NamedTuple):
+class PeakLevel(NamedTuple):
     rate: float | None  # requests per second that certainly keep the promise; None if no rate was proven
     broken: float | None  # the lowest rate that certainly breaks it; None if none did
     case: Case | None  # the level of `rate`
@@ -203,7 +203,7 @@ class Peak(NamedTuple):
     about: tuple[float, float, float] | None = None
 
 
-def find_peak(measure: Measure, wanted: Sequence[Promise], *, start: float, budget: float) -> Peak:
+def find_peak(measure: Measure, wanted: Sequence[Promise], *, start: float, budget: float) -> PeakLevel:
     """The highest rate that keeps all promises. start: a rate that the server probably can serve. budget:
     seconds of sending, in all."""
     search = _Search(measure, list(wanted), budget)
@@ -222,7 +222,7 @@ class _Search:
         self._seen: list[tuple[Floats, Floats]] = []  # of each level: seconds when requests came, and took
 
     def rough(self, rate: float) -> None:
-        """Rates that keep the promise and break it, by their points."""
+        """LevelRow that keep the promise and break it, by their points."""
         while self._left > self._budget / 2 and not (self._kept and self._above < math.inf):
             self._try_rate(rate, min(max(SHORTEST, FEWEST / rate), MOST * self._budget))
             rate = 2 * self._kept or self._above / 2
@@ -269,7 +269,7 @@ class _Search:
             return about
         return min(queue.breaks(each.limit, QUANTILES[each.quantile]) for each in self._wanted)
 
-    def proven(self) -> Peak:
+    def proven(self) -> PeakLevel:
         """The likely peak, and a rate below it if a level of its own proves that."""
         rate = BACK * (self._about() or (self._kept or self._above / 2,))[0]
         needed = max(samples_needed(QUANTILES[each.quantile], SURE) for each in self._wanted)
@@ -283,7 +283,7 @@ class _Search:
             sentence, case = self._fault.sentence, None
         broken = self._broken if self._broken < math.inf and (not case or self._broken > rate) else None
         advice = self._fault.next if self._fault else ""
-        return Peak(rate if case else None, broken, case, sentence, advice, self._replay())
+        return PeakLevel(rate if case else None, broken, case, sentence, advice, self._replay())
 
 
 def _over(promise: Promise, stats: LevelStats | None) -> tuple[float, float]:

@@ -28,7 +28,7 @@ from laptime.records.run import Run
 from laptime.records.series import Series
 from laptime.store.live_run import LiveRun
 from laptime.verbs.load.level_run import LevelRun, Looks
-from laptime.verbs.load.levels import Peak, Planned, at_once, find_peak, open_level, plan_levels, resolve
+from laptime.verbs.load.levels import PeakLevel, Planned, at_once, find_peak, open_level, plan_levels, resolve
 from laptime.verbs.load.request import DURATION, LoadRequest
 from laptime.verbs.load.senders import Generator, metrics_page, sender_target
 
@@ -152,7 +152,7 @@ class _Levels:
             self._generator.prepare(rate)
 
 
-def _finding(peak: Peak, request: LoadRequest) -> Finding:
+def _finding(peak: PeakLevel, request: LoadRequest) -> Finding:
     middle, low, high = peak.about or (None, None, None)
     evidence = {"rate": peak.rate, "broken": peak.broken, "slo": request.slo, "about": middle}
     about = f"the peak at {request.slo} is about {middle:.2g}/s [{low:.2g}, {high:.2g}]" if peak.about else ""

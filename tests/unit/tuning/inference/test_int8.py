@@ -17,7 +17,7 @@ from fixtures import onnx_files
 from laptime.measure.recorded_calls import RecordedCall, RecordedCalls, record
 from laptime.records.tuning import Gate
 from laptime.tuning.inference import arm_process, changes
-from laptime.tuning.inference.draft import Draft, Refused
+from laptime.tuning.inference.draft import Draft, NoDraft
 from laptime.tuning.inference.runtimes import onnxruntime
 from laptime.tuning.inference.sameness import sameness
 from laptime.tuning.inference.survey import instructions
@@ -120,7 +120,7 @@ def test_a_model_without_products_is_refused_by_name(tmp_path: Path) -> None:
     )
     file = tmp_path / "relu.onnx"
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), str(file))
-    with pytest.raises(Refused, match="matrix products"):
+    with pytest.raises(NoDraft, match="matrix products"):
         dynamic(file, tmp_path)
 
 

@@ -24,7 +24,7 @@ from laptime.measure.recorded_calls import RecordedCall, RecordedCalls
 from laptime.tuning.inference import arm_process, changes, survey
 from laptime.tuning.inference.building import write_folder
 from laptime.tuning.inference.changes import DEFAULT, find_candidates, form_of
-from laptime.tuning.inference.draft import Draft, Refused
+from laptime.tuning.inference.draft import Draft, NoDraft
 from laptime.tuning.inference.request import ModelRequest, check
 from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Change, Recipe
@@ -335,5 +335,5 @@ def test_weights_alone_in_int8_run_without_torchao(tmp_path: Path) -> None:
 def test_a_model_without_large_layers_has_no_weights_to_quantise(tmp_path: Path) -> None:
     pytest.importorskip("torchao")
     draft = Draft(torch.nn.Linear(8, 8), [torch.ones(2, 8)], [True], None, tmp_path / "none")
-    with pytest.raises(Refused, match="of 262144 weights"):
+    with pytest.raises(NoDraft, match="of 262144 weights"):
         changes.load("weight_only_int8").make(draft, {})

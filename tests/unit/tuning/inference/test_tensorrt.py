@@ -14,7 +14,7 @@ import pytest
 
 from laptime.tuning.inference import arm_process, changes
 from laptime.tuning.inference.building import write_folder
-from laptime.tuning.inference.draft import Draft, Refused
+from laptime.tuning.inference.draft import Draft, NoDraft
 from laptime.tuning.inference.runtimes import tensorrt as runtime
 
 torch = pytest.importorskip("torch")
@@ -135,7 +135,7 @@ def test_what_cannot_be_built_is_refused_with_the_reason(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     played(monkeypatch, **options)
-    with pytest.raises(Refused, match=why):
+    with pytest.raises(NoDraft, match=why):
         changes.form_of("tensorrt").write(draft, tmp_path)
     assert not (tmp_path / "model.engine").exists()
 

@@ -25,7 +25,7 @@ from laptime.tuning.server.request import ServerRequest
 EXAMPLE = "laptime tune server 'COMMAND --port {port} --flag {1,2}' --concurrency 8"
 
 
-class Subject(options.Command):
+class TuneCommand(options.Command):
     """A word behind `tune`: what is tuned, with the options that it has.
 
     Attributes:
@@ -37,7 +37,7 @@ class Subject(options.Command):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """See `click.Command.parse_args`.
         Raises UsageError: an option, or what stands behind it, is one of another subject."""
-        others: list[Subject] = [*SUBJECTS.values()]
+        others: list[TuneCommand] = [*SUBJECTS.values()]
         try:
             given, _, _ = self.make_parser(ctx).parse_args([*args])
         except click.NoSuchOption as error:
@@ -67,7 +67,7 @@ class Subject(options.Command):
         """Return the choices of an option; `others` if it has none."""
         return next((each.field.choices for each in self.asked if each.name == name), ()) or others
 
-    def _refuse(self, given: str, owners: Sequence[Subject]) -> None:
+    def _refuse(self, given: str, owners: Sequence[TuneCommand]) -> None:
         if owners:
             raise UsageError(
                 f"{given} is for {' and '.join(owner.many for owner in owners)}",
@@ -173,7 +173,7 @@ def carry_out(verb: Callable[[Any, Listener], Run], request: Any, delivery: Deli
     return code
 
 
-@click.command("script", cls=Subject, context_settings={"allow_interspersed_args": False})
+@click.command("script", cls=TuneCommand, context_settings={"allow_interspersed_args": False})
 @click.argument("program", metavar="SCRIPT.py", shell_complete=complete_targets)
 @click.argument("arguments", nargs=-1, metavar="[ARGUMENTS]...", type=click.UNPROCESSED)
 @ask_for(TuneRequest)
@@ -209,7 +209,7 @@ def script(*, delivery: Delivery, program: str, arguments: tuple[str, ...], **gi
     return carry_out(subject.tune, request, delivery)
 
 
-@click.command("model", cls=Subject)
+@click.command("model", cls=TuneCommand)
 @click.argument("target", metavar="MODEL", shell_complete=complete_targets)
 @ask_for(ModelRequest)
 @report_options
@@ -233,7 +233,7 @@ def model(*, delivery: Delivery, target: str, **given: Any) -> int:
     return carry_out(subject.tune_model, request, delivery, "items")
 
 
-@click.command("server", cls=Subject)
+@click.command("server", cls=TuneCommand)
 @click.argument("words", metavar="COMMAND", nargs=-1)
 @click.option("--server", "older", default="", hidden=True, help="The command, as it was typed before.")
 @ask_for(ServerRequest)

@@ -44,7 +44,7 @@ class Metric(Struct, frozen=True, kw_only=True, omit_defaults=True):
     at_least: bool = False
 
 
-class Measured(Struct, frozen=True, kw_only=True):
+class CaseRow(Struct, frozen=True, kw_only=True):
     """One case: what was measured on one value of every axis. Metrics are keyed by tag."""
 
     key: str
@@ -84,7 +84,7 @@ Report = json_parts.struct(
         "environment": json_parts.Environment,
         "plan": dict[str, Setting],
         "subjects": list[Subject],
-        "cases": list[Measured],
+        "cases": list[CaseRow],
         "comparisons": list[Compared],
         "findings": list[Finding],
     },
@@ -106,9 +106,9 @@ def report(run: Run, stats: list[Stats]) -> Struct:
     )
 
 
-def _fill_case(case: Case, stats: Stats) -> Measured:
+def _fill_case(case: Case, stats: Stats) -> CaseRow:
     return json_parts.fill(
-        Measured,
+        CaseRow,
         case,
         verdict=case.trust,
         details=msgspec.to_builtins(case.details),

@@ -14,7 +14,7 @@ from laptime.reports import document as doc
 from laptime.reports.commands import whole
 from laptime.reports.documents import verdicts
 from laptime.reports.documents.load import curve, data, levels
-from laptime.reports.documents.load.levels import Measured, label, word
+from laptime.reports.documents.load.levels import LevelRow, label, word
 
 
 def document(run: Run) -> doc.Document:
@@ -46,7 +46,7 @@ def document(run: Run) -> doc.Document:
     )
 
 
-def _verdict(run: Run, rows: Sequence[Measured]) -> doc.Headline:
+def _verdict(run: Run, rows: Sequence[LevelRow]) -> doc.Headline:
     """The verdict of the highest level that kept up; if none did, of the lowest."""
     if (peak := _peak(run)) is not None:
         return peak

@@ -17,7 +17,7 @@ from laptime.kit.units import scale as unit_of
 from laptime.kit.units import show
 from laptime.records.run import Run
 from laptime.reports import document as doc
-from laptime.reports.documents.load.levels import Measured, label
+from laptime.reports.documents.load.levels import LevelRow, label
 from laptime.reports.page.plot import Axis, Line, Plot, Spot, Style, decades
 
 _LINES = (
@@ -29,19 +29,19 @@ _SLICES, _STEEP, _MOST_OPEN = 120, 20.0, 3
 _ABOVE = Style("cross", "c3", "above capacity: the queue grows")
 
 
-class Point(NamedTuple):
+class QuantilePoint(NamedTuple):
     """A quantile of a level; `line` says which of `_LINES` it belongs to."""
 
     line: int
-    level: Measured
+    level: LevelRow
     latency: float
 
 
-def section(run: Run, rows: Sequence[Measured]) -> doc.Section:
+def section(run: Run, rows: Sequence[LevelRow]) -> doc.Section:
     """Drawn from two levels on."""
     drawn = sorted((row for row in rows if row.stats and row.stats.answered.value), key=_rate)
     points = [
-        Point(index, each, value)
+        QuantilePoint(index, each, value)
         for index, (name, q, _) in enumerate(_LINES)
         for each in drawn
         if each.stats and np.isfinite(value := _value(each.stats, q))
@@ -52,7 +52,7 @@ def section(run: Run, rows: Sequence[Measured]) -> doc.Section:
     return doc.Section("curve", "Latency against rate", blocks, note=note, detail="page")
 
 
-def _curve(points: Sequence[Point]) -> Plot:
+def _curve(points: Sequence[QuantilePoint]) -> Plot:
     latencies = [point.latency for point in points]
     kept = [[p for p in points if p.line == at and not p.level.grows] for at in range(len(_LINES))]
     return Plot(
@@ -70,7 +70,7 @@ def _curve(points: Sequence[Point]) -> Plot:
     )
 
 
-def _spot(point: Point) -> Spot:
+def _spot(point: QuantilePoint) -> Spot:
     stats, (name, _, style) = point.level.stats, _LINES[point.line]
     assert stats is not None
     ends, rate, grows = stats.latency[name].ci95, _rate(point.level), point.level.grows
@@ -78,7 +78,7 @@ def _spot(point: Point) -> Spot:
     return Spot(rate, point.latency, _ABOVE if grows else style, text, None if grows else ends)
 
 
-def _rate(each: Measured) -> float:
+def _rate(each: LevelRow) -> float:
     """Return the answered rate for users, else the offered rate."""
     assert each.stats is not None
     return each.facts.rate or each.stats.answered.value or 0.0
@@ -88,7 +88,7 @@ def _value(stats: LevelStats, q: float) -> float:
     return float(np.quantile(stats.requests.latency[stats.steady :], q, method="higher"))
 
 
-def over_time(rows: Sequence[Measured]) -> doc.Section:
+def over_time(rows: Sequence[LevelRow]) -> doc.Section:
     """Each level: what requests took by when they were due, in slices of time. A stall stands out."""
     levels = [row for row in rows if row.stats is not None]
     charts = [doc.Group(label(level.facts), [doc.Chart("", partial(_over_time, level))]) for level in levels]
@@ -97,7 +97,7 @@ def over_time(rows: Sequence[Measured]) -> doc.Section:
     return doc.Section("over-time", "Latency over time", [folded], note=note, detail="page")
 
 
-def _over_time(each: Measured) -> Plot:
+def _over_time(each: LevelRow) -> Plot:
     assert each.stats is not None
     rows, whole = each.stats.requests, np.isfinite(each.stats.requests.latency)
     due, took = rows.due[whole] - rows.due[0], rows.latency[whole]
@@ -126,7 +126,7 @@ class Knee(Struct, frozen=True):
     sentence: str
 
 
-def knee_of(run: Run, rows: Sequence[Measured]) -> Knee | None:
+def knee_of(run: Run, rows: Sequence[LevelRow]) -> Knee | None:
     """The knee of the levels that were asked for; none of one, or of a search for the peak: it says more."""
     if len(rows) < 2 or any(finding.kind == "load/peak" for finding in run.findings):
         return None
@@ -134,7 +134,7 @@ def knee_of(run: Run, rows: Sequence[Measured]) -> Knee | None:
     return _of_promise(rows, slo) if slo else _of_power(rows)
 
 
-def _of_promise(rows: Sequence[Measured], slo: str) -> Knee:
+def _of_promise(rows: Sequence[LevelRow], slo: str) -> Knee:
     found = find_load_knee([row.stats for row in rows if row.stats is not None])
     if found is None:
         return Knee(None, None, f"not known: no level certainly keeps or breaks {slo}")
@@ -148,7 +148,7 @@ def _of_promise(rows: Sequence[Measured], slo: str) -> Knee:
     return Knee(*found, sentence)
 
 
-def _of_power(rows: Sequence[Measured]) -> Knee:
+def _of_power(rows: Sequence[LevelRow]) -> Knee:
     """Return the knee of levels whose figures are trusted; those above capacity bound it."""
     told = [row.stats for row in rows if row.stats is not None and _counts(row)]
     found = knee_among(told)
@@ -167,11 +167,11 @@ def _of_power(rows: Sequence[Measured]) -> Knee:
     return Knee(*found, f"{sentence} (answers per second over mean latency is largest there){without}")
 
 
-def _counts(each: Measured) -> bool:
+def _counts(each: LevelRow) -> bool:
     return each.case.trust == "trusted" or (each.grows and each.case.trust != "invalid")
 
 
-def _load(load: float | None, rows: Sequence[Measured]) -> str:
+def _load(load: float | None, rows: Sequence[LevelRow]) -> str:
     if load is None:
         return ""
     return count(int(load), "user") if rows[0].facts.kind == "closed" else f"{load:.4g}/s"

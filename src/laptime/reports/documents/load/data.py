@@ -22,7 +22,7 @@ from laptime.records.plan import Setting
 from laptime.records.run import Run
 from laptime.reports import json_parts
 from laptime.reports.documents.load import curve
-from laptime.reports.documents.load.levels import Measured
+from laptime.reports.documents.load.levels import LevelRow
 
 SCHEMA: Literal["laptime.load/1"] = "laptime.load/1"
 Interval = tuple[float | None, float | None]
@@ -78,7 +78,7 @@ Report = json_parts.struct(
 )
 
 
-def report(run: Run, rows: Sequence[Measured]) -> Any:
+def report(run: Run, rows: Sequence[LevelRow]) -> Any:
     """The document as plain data."""
     made = json_parts.fill(
         Report,
@@ -93,7 +93,7 @@ def report(run: Run, rows: Sequence[Measured]) -> Any:
     return msgspec.json.decode(msgspec.json.encode(made, enc_hook=str))
 
 
-def _level(each: Measured) -> OneLevel:
+def _level(each: LevelRow) -> OneLevel:
     case, stats = each.case, each.stats
     return json_parts.fill(
         OneLevel,

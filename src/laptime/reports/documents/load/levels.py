@@ -22,7 +22,7 @@ COLUMNS = ("mean", "median", "p95", "p99")
 _COUNTED = {"requests": "requests", "prompt tokens": "prompt", "output tokens": "output", "mean TTFT": "ttft"}
 
 
-class Measured(NamedTuple):
+class LevelRow(NamedTuple):
     """A level: its case, facts and numbers (None if no request was answered)."""
 
     case: Case
@@ -35,13 +35,13 @@ class Measured(NamedTuple):
         return self.stats is not None and self.stats.balance.grows
 
 
-def list_levels(run: Run) -> list[Measured]:
+def list_levels(run: Run) -> list[LevelRow]:
     """The levels of a run, in the order in which they were carried out."""
     made = [(case, case.details.load) for case in run.cases]
-    return [Measured(case, facts, level_stats(case)) for case, facts in made if facts is not None]
+    return [LevelRow(case, facts, level_stats(case)) for case, facts in made if facts is not None]
 
 
-def _table(rows: Sequence[Measured]) -> doc.Table:
+def _table(rows: Sequence[LevelRow]) -> doc.Table:
     has_slo = any(row.facts.slo for row in rows)
     has_failed = any(row.facts.failed for row in rows)
     has_turns = any(row.facts.kind == "open" and row.facts.concurrency for row in rows)
@@ -67,7 +67,7 @@ def _table(rows: Sequence[Measured]) -> doc.Table:
     return tabulate("levels", fields, rows, row=lambda each: {"key": each.case.key})
 
 
-def section(run: Run, rows: Sequence[Measured]) -> doc.Section:
+def section(run: Run, rows: Sequence[LevelRow]) -> doc.Section:
     """The table, and how long each level lasted."""
     table = _table(rows)
     note = "Latency counts from when a request was due."
@@ -78,7 +78,7 @@ def section(run: Run, rows: Sequence[Measured]) -> doc.Section:
     return doc.Section("levels", "Levels", blocks, headed=False, note=note)
 
 
-def brief(run: Run, rows: Sequence[Measured]) -> list[doc.Block]:
+def brief(run: Run, rows: Sequence[LevelRow]) -> list[doc.Block]:
     """The level that the verdict is about, with those beside it, in the columns that answer."""
     kept = [index for index, row in enumerate(rows) if row.stats and not row.grows]
     first = max(0, min((kept or [0])[-1] - 1, len(rows) - 3))
@@ -93,23 +93,23 @@ _ENDED = {
 }
 
 
-def _of(cell: Callable[[LevelStats], doc.Cell]) -> Callable[[Measured], doc.Cell]:
+def _of(cell: Callable[[LevelStats], doc.Cell]) -> Callable[[LevelRow], doc.Cell]:
     """Return a function that makes the cell of a level's numbers, `-` without any."""
     return lambda each: cell(each.stats) if each.stats else doc.Cell("-")
 
 
-def _latency(name: str) -> Callable[[Measured], doc.Cell]:
+def _latency(name: str) -> Callable[[LevelRow], doc.Cell]:
     return _of(lambda stats: _cell(stats.latency[name]))
 
 
-def _late(each: Measured) -> doc.Cell:
+def _late(each: LevelRow) -> doc.Cell:
     """Only requests that were due at a time can be late."""
     is_timed = each.facts.kind == "open" and each.facts.arrivals != AT_ONCE
     return doc.number(each.stats.late, "s") if each.stats and is_timed else doc.Cell("-")
 
 
 def _price(
-    rows: Sequence[Measured], of: str, per_second: Callable[[Measured], float | None]
+    rows: Sequence[LevelRow], of: str, per_second: Callable[[LevelRow], float | None]
 ) -> Field | Literal[False]:
     """The column of prices, if a machine has one."""
     price = next((row.facts.usd_per_hour for row in rows if row.facts.usd_per_hour), 0.0)
@@ -123,7 +123,7 @@ def _cell(stat: Stat | None) -> doc.Cell:
     return doc.Cell(stat.text, stat.value, stat.interval_text, note=stat.note)
 
 
-def _goodput(each: Measured) -> doc.Cell:
+def _goodput(each: LevelRow) -> doc.Cell:
     if each.facts.goodput is None:
         return doc.Cell("-")
     value, low, high = each.facts.goodput
@@ -138,7 +138,7 @@ def dollars(usd_per_hour: float, per_second: float | None) -> doc.Cell:
     return doc.Cell(usd(value), value)
 
 
-def word(each: Measured) -> str:
+def word(each: LevelRow) -> str:
     """The verdict of a level in a word or two."""
     return "unstable" if each.grows and each.case.trust != "invalid" else each.case.trust
 
@@ -155,7 +155,7 @@ def label(facts: Level) -> str:
     return f"{scenario}{rate}{facts.arrivals}{cap}"
 
 
-def reasons(run: Run, rows: Sequence[Measured]) -> doc.Section:
+def reasons(run: Run, rows: Sequence[LevelRow]) -> doc.Section:
     """List what checks say of each level; checks without doubt are left out."""
     several = len(rows) > 1
     if any(finding.kind == "load/peak" for finding in run.findings):  # the others only lead there
@@ -171,7 +171,7 @@ def reasons(run: Run, rows: Sequence[Measured]) -> doc.Section:
     return doc.Section("reasons", "Reasons", [doc.Notices(notices)], headed=False)
 
 
-def _missing(rows: Sequence[Measured]) -> str:
+def _missing(rows: Sequence[LevelRow]) -> str:
     """Say why percentiles are not shown: of the first such level, and which others are like it.
 
     "" if all are shown; a level whose queue grew has none."""
@@ -188,7 +188,7 @@ def _missing(rows: Sequence[Measured]) -> str:
     return where + notes[first] + (f"; likewise {', '.join(others)}" if others else "")
 
 
-def token_section(run: Run, rows: Sequence[Measured]) -> doc.Section:
+def token_section(run: Run, rows: Sequence[LevelRow]) -> doc.Section:
     """First token, tokens after it, tokens per second."""
     made = [(row, row.stats.tokens) for row in rows if row.stats and row.stats.tokens]
     exact = all(tokens.exact for _, tokens in made)
@@ -216,23 +216,23 @@ def token_section(run: Run, rows: Sequence[Measured]) -> doc.Section:
     return doc.Section("tokens", "Tokens", blocks, headed=False)
 
 
-def _unwrap(each: Measured) -> Tokens:
+def _unwrap(each: LevelRow) -> Tokens:
     assert each.stats
     assert each.stats.tokens
     return each.stats.tokens
 
 
-def _tokens(name: str, quantile: str) -> Callable[[Measured], doc.Cell]:
+def _tokens(name: str, quantile: str) -> Callable[[LevelRow], doc.Cell]:
     return lambda each: _cell(getattr(_unwrap(each), name).get(quantile))
 
 
-def _first(quantile: str) -> Callable[[Measured], doc.Cell]:
+def _first(quantile: str) -> Callable[[LevelRow], doc.Cell]:
     """None of a level whose queue grew: it would only tell how long that was watched."""
     cell = _tokens("ttft", quantile)
     return lambda each: doc.Cell("-") if each.grows else cell(each)
 
 
-def _turns(each: Measured, tokens: Tokens) -> str:
+def _turns(each: LevelRow, tokens: Tokens) -> str:
     first = ", ".join(f"{index}: {stat.text}" for index, stat in enumerate(tokens.by_turn, 1))
     said = f"{label(each.facts)}: median TTFT of turn {first}"
     if not each.facts.cached:  # many servers do not say
@@ -241,7 +241,7 @@ def _turns(each: Measured, tokens: Tokens) -> str:
     return f"{said}; by its usage the server had {percent(cached)} of the prompt tokens already"
 
 
-def server_section(rows: Sequence[Measured]) -> doc.Section:
+def server_section(rows: Sequence[LevelRow]) -> doc.Section:
     """Pairs of columns: here, and by the server's `/metrics`."""
     counted = [row for row in rows if row.facts.server is not None]
     fields = [
@@ -258,7 +258,7 @@ def server_section(rows: Sequence[Measured]) -> doc.Section:
     return doc.Section("server", "By the server's own count", blocks, headed=False)
 
 
-def _show_count(name: str, side: str, each: Measured) -> doc.Cell:
+def _show_count(name: str, side: str, each: LevelRow) -> doc.Cell:
     counts = count_here(each.case.requests, each.facts) if side == "here" else each.facts.server
     value = getattr(counts, name)
     return doc.number(value, "s") if name == "ttft" else tell(value, "{:,}".format)

@@ -20,7 +20,7 @@ from laptime.backends.torch.tensors import tensors
 from laptime.kit.errors import UserCodeError
 from laptime.measure.recorded_calls import Array, RecordedCalls
 from laptime.tuning.inference.changes import Form, ModelChange
-from laptime.tuning.inference.draft import Draft, Refused, link, refusing
+from laptime.tuning.inference.draft import Draft, NoDraft, link, refusing
 from laptime.tuning.inference.runtimes.pytorch import OF_PYTORCH
 from laptime.tuning.inference.survey import instructions
 
@@ -113,10 +113,10 @@ def _export(draft: Draft, folder: Path) -> None:
                 draft.module, tuple(draft.inputs), {}, draft.inputs, opset=OPSET, tries=tries
             )
     except UserCodeError as error:
-        raise Refused(f"{error.what}: {error.why}") from error
+        raise NoDraft(f"{error.what}: {error.why}") from error
     takes = program.model.graph.inputs
     if len(takes) != len(draft.inputs):
-        raise Refused(f"{len(draft.inputs)} tensors go in, the exported model takes {len(takes)}")
+        raise NoDraft(f"{len(draft.inputs)} tensors go in, the exported model takes {len(takes)}")
     held = sum(t.numel() * t.element_size() for t in tensors(draft.module.state_dict()))
     program.save(str(folder / "model.onnx"), external_data=held > _LARGE)
 
@@ -128,7 +128,7 @@ def _place(file: Path, folder: Path) -> None:
     for name in _outside(file):
         source, place = file.parent / name, folder / name
         if Path(os.path.normpath(place)).parent != folder or not source.is_file():
-            raise Refused(f"its weights lie in {name}, which is not beside it")
+            raise NoDraft(f"its weights lie in {name}, which is not beside it")
         link(source, place)
 
 
@@ -152,7 +152,7 @@ def write_int8(draft: Draft, folder: Path, *, calls_for_ranges: bool = True) -> 
     with refusing("ONNX Runtime cannot quantise it"):
         is_quantised = _quantise(folder / "model.onnx", folder / "int8.onnx", inputs)
     if not is_quantised:
-        raise Refused("it has no matrix products with weights to quantise")
+        raise NoDraft("it has no matrix products with weights to quantise")
     for part in folder.glob("model.onnx*"):
         part.unlink()
     (folder / "int8.onnx").rename(folder / "model.onnx")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from laptime.measure.recorded_calls import RecordedCalls
 from laptime.tuning.inference.arm_process import leaves, names_of
 from laptime.tuning.inference.changes import Form, ModelChange
-from laptime.tuning.inference.draft import Draft, Refused, first_words, refusing, restructure
+from laptime.tuning.inference.draft import Draft, NoDraft, first_words, refusing, restructure
 from laptime.tuning.optimization import Options
 
 if TYPE_CHECKING:
@@ -78,13 +78,13 @@ def _narrow(draft: Draft, bits: int) -> None:
         return isinstance(module, torch.nn.Linear) and module.weight.numel() >= LARGE
 
     if not any(map(is_large, draft.module.modules())):
-        raise Refused(f"it has no linear layer of {LARGE} weights or more")
+        raise NoDraft(f"it has no linear layer of {LARGE} weights or more")
     config: Any = quantization.Int8WeightOnlyConfig()
     if bits == 4:
         try:
             config = quantization.Int4WeightOnlyConfig(group_size=128, int4_packing_format=PACKING)
         except TypeError as error:
-            raise Refused(f"this torchao does not know the packing {PACKING}") from error
+            raise NoDraft(f"this torchao does not know the packing {PACKING}") from error
         in_half_precision(draft, "bfloat16")
     with refusing("torchao cannot quantise it"):
         quantization.quantize_(draft.module, config, filter_fn=is_large)
@@ -269,7 +269,7 @@ def graph_of(draft: Draft, *, lengths: bool = True) -> torch.export.ExportedProg
     except Exception as error:
         if lengths and any(map(any, draft.lengths)):
             return graph_of(draft, lengths=False)
-        raise Refused(f"torch.export cannot trace it: {first_words(error)}") from error
+        raise NoDraft(f"torch.export cannot trace it: {first_words(error)}") from error
     draft.settings["types"] = [str(each.dtype) for each in draft.inputs]
     draft.settings["takes"] = [
         [None if index in named else size for index, size in enumerate(tensor.shape)]
@@ -299,7 +299,7 @@ def write_packaged(draft: Draft, folder: Path) -> None:
             return
         except Exception as error:
             if not lengths or not any(map(any, draft.lengths)):
-                raise Refused(f"it cannot be compiled: {first_words(error)}") from error
+                raise NoDraft(f"it cannot be compiled: {first_words(error)}") from error
 
 
 def write_packaged_int8(draft: Draft, folder: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from laptime.tuning.inference.changes import Form, ModelChange
-from laptime.tuning.inference.draft import Draft, Refused, refusing
+from laptime.tuning.inference.draft import Draft, NoDraft, refusing
 from laptime.tuning.inference.runtimes.onnxruntime import write_onnx
 from laptime.tuning.inference.runtimes.pytorch import OF_PYTORCH, in_half_precision
 
@@ -65,13 +65,13 @@ def _engine(draft: Draft, file: Path) -> bytes:
         network = builder.create_network(0 if typed is None else 1 << int(typed))
         parser = tensorrt.OnnxParser(network, tensorrt.Logger(tensorrt.Logger.ERROR))
         if not parser.parse_from_file(str(file)):
-            raise Refused(f"TensorRT cannot read it: {parser.get_error(0).desc()}"[:200])
+            raise NoDraft(f"TensorRT cannot read it: {parser.get_error(0).desc()}"[:200])
         config = builder.create_builder_config()
         config.clear_flag(tensorrt.BuilderFlag.TF32)  # on by default; its products are no float32
         config.add_optimization_profile(_shapes(builder, network, draft))
         made = builder.build_serialized_network(network, config)
     if made is None:
-        raise Refused("TensorRT found no kernels for it")
+        raise NoDraft("TensorRT found no kernels for it")
     draft.settings["takes"] = [network.get_input(at).name for at in range(network.num_inputs)]
     draft.settings["gives"] = [network.get_output(at).name for at in range(network.num_outputs)]
     return bytes(made)
