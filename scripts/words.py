@@ -6,7 +6,8 @@
 
 Texts of src are its strings of three words or more (help, errors, findings, headlines, tables); of docstrings
 only a first word "What" counts. Prose of docs is README and docs/*.md without code, and without the notebook
-of measurements. words.toml has the limits: [texts, docs] for each phrase.
+of measurements. words.toml has the limits: [texts, docs] for each phrase. A function is a verb: `participle`
+counts those of src whose name begins with a past participle, properties and context managers left out.
 """
 
 from __future__ import annotations
@@ -37,6 +38,9 @@ PHRASES = {
 }
 SKIPPED = re.compile(r"^```.*?^```|`[^`]*`|<!--.*?-->|\]\([^)]*\)|^\|? ?-[-| ]+$", re.MULTILINE | re.DOTALL)
 STARTS = re.compile(r"What\b")
+PARTICIPLE = re.compile(
+    r"_*(?!seed|speed|need|feed|embed|shared|elapsed)([a-z]+ed|drawn|shown|known|told|made|kept|held)(_|$)"
+)
 
 
 def texts(tree: ast.Module) -> Iterator[tuple[int, str]]:
@@ -64,8 +68,17 @@ def openings(tree: ast.Module) -> Iterator[tuple[int, str]]:
                 yield getattr(node, "lineno", 1), text
 
 
-def places() -> Iterator[tuple[str, str, str]]:
-    """Phrase, kind (texts or docs) and place with what stands there."""
+def participles(tree: ast.Module) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    """Functions whose name says neither what they do nor what they give."""
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and PARTICIPLE.match(node.name):
+            named = map(ast.unparse, node.decorator_list)
+            if not any(each.endswith(("property", "contextmanager")) for each in named):
+                yield node
+
+
+def source_places() -> Iterator[tuple[str, str, str]]:
+    """The places in src."""
     for path in sorted((ROOT / "src").rglob("*.py")):
         tree, shown = ast.parse(path.read_text(encoding="utf-8")), path.relative_to(ROOT)
         for line, text in texts(tree):
@@ -76,6 +89,13 @@ def places() -> Iterator[tuple[str, str, str]]:
         for line, text in openings(tree):
             if STARTS.match(text):
                 yield "What ...", "texts", f"{shown}:{line}: {text.splitlines()[0]}"
+        for node in participles(tree):
+            yield "participle", "texts", f"{shown}:{node.lineno}: def {node.name}"
+
+
+def places() -> Iterator[tuple[str, str, str]]:
+    """Phrase, kind (texts or docs) and place with what stands there."""
+    yield from source_places()
     for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
         if path.name in LEFT_OUT:
             continue
@@ -95,7 +115,7 @@ def main(*words: str) -> int:
     """Print the table; 1 when a phrase is above its limit."""
     limits = tomllib.loads(LIMITS.read_text(encoding="utf-8"))["phrases"] if LIMITS.exists() else {}
     found: dict[str, dict[str, list[str]]] = {
-        name: {"texts": [], "docs": []} for name in [*PHRASES, "What ..."]
+        name: {"texts": [], "docs": []} for name in [*PHRASES, "What ...", "participle"]
     }
     for name, kind, place in places():
         found[name][kind].append(place)
