@@ -46,6 +46,20 @@ def test_the_answer_stands_first(laptime: Laptime) -> None:
     assert "seen 2026-01-28" in ended.out
 
 
+def test_the_next_line_keeps_the_kind_of_price(laptime: Laptime) -> None:
+    out = laptime("cost", "before", "--machine", "aws:c5a.8xlarge", "--spot").out
+    line = next(each for each in out.splitlines() if each.startswith("next"))
+    assert "--machine aws:c5a.8xlarge --spot" in line
+    assert laptime(*line.split("#")[0].split()[2:]).out.split()[:2] == out.split()[:2]
+
+
+def test_two_prices_are_refused_with_a_line_that_runs(laptime: Laptime) -> None:
+    refused = laptime("cost", "last", "--spot", "--usd-per-hour", "2")
+    assert refused.code == 2
+    line = next(each for each in refused.err.splitlines() if each.startswith("next"))
+    assert laptime(*line.split()[2:]).code == 0
+
+
 def test_every_format_says_the_same(laptime: Laptime) -> None:
     ended = laptime(
         "cost",

@@ -84,14 +84,13 @@ def convergence_of(pairs: list[TrialPair], numerics: str) -> Convergence:
     return verdict.judge_loss(before, [pair.final.losses for pair in pairs], allowed)
 
 
-def same_losses(pairs: list[TrialPair], recipe: list[TimedTrial]) -> bool | None:
-    """Whether the patched script's losses are those of the recipe, seed by seed; None: not comparable.
+def same_losses(pair: TrialPair, recipe: TimedTrial) -> bool | None:
+    """Whether the patched script's losses are those of the recipe, step by step; None: not comparable.
 
     A recipe that rounds otherwise moves losses away from the script's own, more with each step. An edit that
     rounds otherwise than the hooks do moves them as far, in another direction."""
-    sides = [(pair.baseline, pair.final, side) for pair, side in zip(pairs, recipe, strict=False)]
-    losses = [each for _, final, side in sides for each in zip(final.losses, side.losses, strict=False)]
-    moved = [each for own, _, side in sides for each in zip(own.losses, side.losses, strict=False)]
+    losses = list(zip(pair.final.losses, recipe.losses, strict=False))
+    moved = zip(pair.baseline.losses, recipe.losses, strict=False)
     if not losses:
         return None
     scale = mean(abs(original) for _, original in losses) or 1.0
@@ -228,7 +227,7 @@ class PatchWriter:
         try:
             if alone:
                 recipe = alone(self._search.recipe)
-                same, contradictions = same_losses(pairs[-1:], [recipe]), find_missing(pairs[-1], recipe)
+                same, contradictions = same_losses(pairs[-1], recipe), find_missing(pairs[-1], recipe)
         except TrialFailed as failed:
             if failed.kind != "budget":
                 sentence = f"the recipe does not run beside the patched script: {failed.why}"
@@ -318,6 +317,6 @@ def _try_edits(
             pair = runner.pair(Recipe(), Recipe(), 0, sources=copies, rounds=fewest_rounds(runner.step))
     except TrialFailed as failed:
         return f"with it the script does not run: {failed.why}", ""
-    if same_losses([pair], [pair.baseline]) is False:
+    if same_losses(pair, pair.baseline) is False:
         return "with it the script has other losses", ""
     return "", diff

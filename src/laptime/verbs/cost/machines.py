@@ -79,7 +79,7 @@ def _price(machine: Machine, kind: str) -> Machine:
         raise UsageError(
             f"no {kind} price of {machine.name} is known",
             why=f"its price list has none ({machine.source})",
-            next="--usd-per-hour 1.2" if kind == "spot" else "laptime cost update   has AWS's and Azure's",
+            next="laptime cost last --usd-per-hour 1.2" if kind == "spot" else "laptime cost update",
         )
     seen = (machine.spot_seen if kind == "spot" else "") or machine.seen
     return structs.replace(machine, usd_per_hour=price, free_usd_per_month=None, seen=seen)

@@ -97,5 +97,5 @@ class CostRequest(Struct, frozen=True, kw_only=True):
             raise UsageError(
                 f"{asked[0]} and {asked[1]} do not go together",
                 why="each of them sets the price",
-                next="--usd-per-hour 1.2",
+                next="laptime cost last --usd-per-hour 1.2",
             )

@@ -125,17 +125,17 @@ def test_losses_side_by_side() -> None:
 
 
 def test_losses_of_the_patched_script() -> None:
-    one = [TrialPair(side(1), side(1, losses=[2.0, 1.0]))]
-    assert same_losses(one, [side(1, losses=[2.0, 1.0005])]) is True
-    assert same_losses(one, [side(1, losses=[2.0, 1.1])]) is False
-    assert same_losses(one, [side(1)]) is None
+    one = TrialPair(side(1), side(1, losses=[2.0, 1.0]))
+    assert same_losses(one, side(1, losses=[2.0, 1.0005])) is True
+    assert same_losses(one, side(1, losses=[2.0, 1.1])) is False
+    assert same_losses(one, side(1)) is None
 
 
 def test_losses_that_rounding_moves_are_held_against_how_far_the_recipe_moves_them() -> None:
     """ResNet-18 in bfloat16 and channels_last, steps 3 and 4: as it is, as an edit, under hooks."""
     own, edit, hooks = [2.4441, 2.3767], [2.4407, 2.3832], side(1, losses=[2.4362, 2.3943])
-    assert same_losses([TrialPair(side(1, losses=own), side(1, losses=edit))], [hooks]) is True
-    assert same_losses([TrialPair(side(1, losses=own), side(1, losses=[2.55, 2.3]))], [hooks]) is False
+    assert same_losses(TrialPair(side(1, losses=own), side(1, losses=edit)), hooks) is True
+    assert same_losses(TrialPair(side(1, losses=own), side(1, losses=[2.55, 2.3])), hooks) is False
 
 
 MOST = 7

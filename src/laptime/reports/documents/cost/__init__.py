@@ -76,22 +76,22 @@ def _headline(cost: Cost) -> doc.Headline:
 
 
 def _next(cost: Cost, best: Line) -> list[str]:
-    commands = []
     again = f"laptime cost {best.speed.run}{_machine(cost, best)}"
     if not cost.slo and best.speed.at == "saturation":
-        commands.append(f"{again} --slo latency=100ms@p99")
-    if not cost.elsewhere and best.speed.at != "training":
-        commands.append(f"{again} --where")
-    return commands[:1]
+        return [f"{again} --slo latency=100ms@p99"]
+    return [f"{again} --where"] if not cost.elsewhere and best.speed.at != "training" else []
 
 
 def _machine(cost: Cost, best: Line) -> str:
     """The options that gave the machine and its price; nothing if the run told them."""
     priced = next((machine for machine in cost.machines if machine.machine.name == best.machine), None)
-    if priced is None or priced.known_by not in ("machine", "flag"):
+    if priced is None:
         return ""
-    options = f" --machine {best.machine}" if priced.machine.provider else ""
-    return options + (f" --usd-per-hour {best.usd_per_hour:g}" if priced.known_by == "flag" else "")
+    machine, by_flag = priced.machine, priced.known_by == "flag"
+    options = f" --machine {best.machine}" * bool(machine.provider and priced.known_by in ("machine", "flag"))
+    kinds = {machine.spot_usd_per_hour: " --spot", machine.reserved_usd_per_hour: " --reserved"}
+    price = f" --usd-per-hour {best.usd_per_hour:g}" if by_flag else kinds.get(machine.usd_per_hour, "")
+    return options + price
 
 
 def _list_refused(cost: Cost) -> list[str]:
