@@ -128,7 +128,7 @@ def _kernels(profile: Profile) -> dict[str, Spent]:
 
 def _idle(profile: Profile) -> dict[str, Spent]:
     causes = profile.overview.idle.causes if profile.overview.idle else []
-    return _per_step(profile, ((cause.cause, cause.total_ns, cause.gaps) for cause in causes))
+    return _per_step(profile, ((row.cause, row.total_ns, row.gaps) for row in causes))
 
 
 def _per_step(profile: Profile, rows: Iterable[tuple[str, int, int]]) -> dict[str, Spent]:

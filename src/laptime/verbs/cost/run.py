@@ -115,7 +115,7 @@ def _price_runs(
             refuse_mismatch(run, speed, known.machine)
             measured.append(MachineLine(run, line(run, speed, known.machine, request), known.machine))
         excluded += made.excluded
-        if not any(known.machine == machine.machine for machine in machines):
+        if not any(known.machine == other.machine for other in machines):
             machines.append(known)
         scaled += cores(
             run, made.speeds, known.machine, table, utilization=request.utilization, asked=bool(wanted)

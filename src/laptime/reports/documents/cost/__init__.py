@@ -84,7 +84,7 @@ def _next(cost: Cost, best: Line) -> list[str]:
 
 def _machine(cost: Cost, best: Line) -> str:
     """The options that gave the machine and its price; nothing if the run told them."""
-    priced = next((machine for machine in cost.machines if machine.machine.name == best.machine), None)
+    priced = next((each for each in cost.machines if each.machine.name == best.machine), None)
     if priced is None:
         return ""
     machine, by_flag = priced.machine, priced.known_by == "flag"

@@ -99,7 +99,7 @@ def bill(cost: Cost) -> doc.Section:
 
 def _free(line: Line, bill: float, cost: Cost) -> str:
     """The rest of a bill once the free hours of an account are taken off it."""
-    machines = (machine.machine for machine in cost.machines if line.share == 1)
+    machines = (priced.machine for priced in cost.machines if line.share == 1)
     free = next((machine.free_usd_per_month for machine in machines if machine.name == line.machine), None)
     return f"; {usd(max(0.0, bill - free))} USD less the free hours of an account" if free else ""
 
