@@ -30,6 +30,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -255,7 +256,6 @@ class Stranger:
         data: makes what it reads, below the folder. steps: of optimizers in one step, as its author counts;
             0: it updates its weights itself.
         also: other folders of the repository that it reads. later: first looked at when the code was done.
-        by_hand: what an expert changes: file, text, text in its place. switches: and arguments of its own.
     """
 
     repository: str
@@ -267,10 +267,9 @@ class Stranger:
     also: tuple[str, ...] = ()
     later: bool = False
     variables: dict[str, str] = field(default_factory=dict)
-    by_hand: tuple[tuple[str, str, str], ...] = ()
-    switches: str = ""
 
 
+Edit = tuple[str, str, str]
 EXAMPLES = ("pytorch/examples", "77f55b912142e11fcfdf5b530231fb9c52f181e8")
 CLEANRL = ("vwxyzjn/cleanrl", "fe8d8a03c41a7ef5b523e2e354bd01c363e786bb")
 GANS = ("eriklindernoren/PyTorch-GAN", "36d3c77e5ff20ebe0aeefd322326a134a279b93e")
@@ -535,6 +534,77 @@ STRANGERS = {
 }
 
 
+def bf16(file: str, text: str, after: str = "") -> Edit:
+    """The lines under autocast to bfloat16, and `after` behind them."""
+    indent = text[: len(text) - len(text.lstrip())]
+    head = f'{indent}with torch.autocast("cpu", torch.bfloat16):'
+    return file, text, f"{head}\n{textwrap.indent(text, '    ')}{after and chr(10) + indent + after}"
+
+
+def channels_last(file: str, line: str) -> Edit:
+    """The model laid out by channels behind the line that makes it."""
+    indent, model = line[: len(line) - len(line.lstrip())], line.split("=")[0].strip()
+    return file, line, f"{line}\n{indent}{model}.to(memory_format=torch.channels_last)"
+
+
+RESNET = "model = ResNet(ResidualBlock, [2, 2, 2]).to(device)"
+LOSS = "        output = model(data)\n        loss = F.nll_loss(output, target)"
+BY_HAND: dict[str, tuple[Edit, ...] | str] = {
+    "cifar100": (
+        bf16("train.py", "        outputs = net(images)\n        loss = loss_function(outputs, labels)\n        loss.backward()"),
+        ("train.py", "    writer.add_graph(net, input_tensor)", "    net.to(memory_format=torch.channels_last)"),
+        ("train.py", "num_workers=4", "num_workers=1"),
+    ),
+    "unet": "--amp",
+    "llama2.c": (("train.py", 'if device_type == "cpu"', "if False"),),
+    "nanogpt": (("train.py", "if device_type == 'cpu'", "if False"), ("train.py", "dtype = 'bfloat16' if", "dtype = 'bfloat16' if True or")),
+    "forecast": (("exp/exp_long_term_forecasting.py", "optim.Adam(", "optim.Adam(fused=True, params="),),
+    "mnist": (bf16("main.py", f"{LOSS}\n        loss.backward()"),),
+    "rnn": (bf16("main.py", f"{LOSS}\n        loss.backward()"),),
+    "siamese": (
+        bf16("main.py", "        outputs = model(images_1, images_2).squeeze()", "outputs = outputs.float()"),
+        channels_last("main.py", "    model = SiameseNetwork().to(device)"),
+    ),
+    "vae": (bf16("main.py", "        recon_batch, mu, logvar = model(data)", "recon_batch, mu, logvar = recon_batch.float(), mu.float(), logvar.float()"),),
+    "dcgan": (
+        bf16("main.py", "        output = netD(real_cpu)", "output = output.float()"),
+        bf16("main.py", "        fake = netG(noise)"),
+        bf16("main.py", "        output = netD(fake.detach())", "output = output.float()"),
+        bf16("main.py", "        output = netD(fake)", "output = output.float()"),
+    ),
+    "imagenet": (
+        bf16("main.py", "        output = model(images)\n        loss = criterion(output, target)"),
+        ("main.py", "        model.to(device)\n", "        model.to(device, memory_format=torch.channels_last)\n"),
+    ),
+    "wgan_gp": (
+        ("wgan_gp.py", "    shuffle=True,", "    shuffle=True, num_workers=1, persistent_workers=True,"),
+        ("wgan_gp.py", "(discriminator.parameters()", "(discriminator.parameters(), fused=True"),
+        ("wgan_gp.py", "(generator.parameters()", "(generator.parameters(), fused=True"),
+    ),
+    "acgan": (
+        bf16("acgan.py", "        gen_imgs = generator(z, gen_labels)"),
+        bf16("acgan.py", "        validity, pred_label = discriminator(gen_imgs)", "validity, pred_label = validity.float(), pred_label.float()"),
+        bf16("acgan.py", "        real_pred, real_aux = discriminator(real_imgs)", "real_pred, real_aux = real_pred.float(), real_aux.float()"),
+        bf16("acgan.py", "        fake_pred, fake_aux = discriminator(gen_imgs.detach())", "fake_pred, fake_aux = fake_pred.float(), fake_aux.float()"),
+    ),
+    "resnet": (
+        bf16("main.py", "        outputs = model(images)\n        loss = criterion(outputs, labels)"),
+        channels_last("main.py", RESNET),
+    ),
+    "char_lstm": (bf16("main.py", "        outputs, states = model(inputs, states)\n        loss = criterion(outputs, targets.reshape(-1))"),),
+    "makemore": "--num-workers 1",
+    "adder": (("mingpt/trainer.py", "C.num_workers = 4", "C.num_workers = 1"),),
+    "bigram": (("bigram.py", "lr=learning_rate)", "lr=learning_rate, fused=True)"),),
+    "tiny_diffusion": (("ddpm.py", "lr=config.learning_rate,", "lr=config.learning_rate, fused=True,"),),
+    "tcn_words": (bf16("word_cnn_test.py", "        output = model(data)\n\n        # Discard the effective history part"),),
+    "tcn_adding": (bf16("add_test.py", "        output = model(x)\n        loss = F.mse_loss(output, y)"),),
+    "minimal_ppo": (("ppo.py", "import torch\n", "import torch\ntorch.set_num_threads(1)\n"),),
+    "transformer": (("Transformer.py", "lr=0.001)", "lr=0.001, fused=True)"),),
+    "pygcn": (("train.py", "weight_decay=args.weight_decay)", "weight_decay=args.weight_decay, fused=True)"),),
+}  # fmt: skip
+"""What an expert changes: edits of files, or arguments of its own."""
+
+
 def home_of(clones: Path, stranger: Stranger) -> Path:
     """The git directory of its clone."""
     clone = clones / stranger.repository.replace("/", "+")
@@ -626,11 +696,23 @@ def step_seconds(python: str, words: list[str], place: Path, steps: int = 0) -> 
 def tuned(stranger: Stranger, python: str, home: Path, budget: str) -> dict[str, object]:
     """A session of tune, and the script's own clock of each side in turns, processes fresh."""
     words, place = stranger.words.split(), home / stranger.folder
+    sides = {"as it is": (words, place)}
+    if by_hand := BY_HAND.get(home.name):
+        copy = home.with_name(f"{home.name}-by-hand") / stranger.folder
+        shutil.copytree(home, home.with_name(f"{home.name}-by-hand"))
+        switches = by_hand.split() if isinstance(by_hand, str) else []
+        for file, old, new in () if isinstance(by_hand, str) else by_hand:
+            text = (copy / file).read_text()
+            assert old in text, (file, old)
+            (copy / file).write_text(text.replace(old, new, 1))
+        sides["by hand"] = ([*words, *switches], copy)
+    steps, _ = step_seconds(python, *sides["as it is"])
+    for side in sides.values():  # an arm that does not run is known before the session
+        step_seconds(python, *side, steps)
     said = laptime("tune", "--no-earlier", "--budget", budget, "--json", "--python", python, *words)
     if "error" in said:
         return said
     patch, command = said["patch"]["text"], said["patch"]["command"]
-    sides = {"as it is": (words, place)}
     if patch or command:
         copy = home.with_name(f"{home.name}-tuned")
         shutil.copytree(home, copy)
@@ -639,15 +721,6 @@ def tuned(stranger: Stranger, python: str, home: Path, budget: str) -> dict[str,
                 ["git", "apply", "-"], cwd=copy / stranger.folder, input=patch, text=True, check=True
             )
         sides["tuned"] = (shlex.split(command)[1:] if command else words, copy / stranger.folder)
-    if stranger.by_hand:
-        copy = home.with_name(f"{home.name}-by-hand")
-        shutil.copytree(home, copy)
-        for file, old, new in stranger.by_hand:
-            text = (copy / file).read_text()
-            assert old in text, (file, old)
-            (copy / file).write_text(text.replace(old, new))
-        sides["by hand"] = ([*words, *stranger.switches.split()], copy / stranger.folder)
-    steps, _ = step_seconds(python, *sides["as it is"])
     order = random.Random(home.name)
     rounds: dict[str, list[float]] = {side: [] for side in sides}
     for _ in range(ROUNDS):
