@@ -61,3 +61,11 @@ def is_module(name: str) -> bool:
 @pytest.mark.parametrize("path", texts(), ids=lambda path: str(path.relative_to(ROOT)))
 def test_what_a_text_names_is_there(path: Path) -> None:
     assert list(named(path)) == []
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "docs").rglob("*.md")), ids=lambda page: page.name)
+def test_every_row_of_a_table_has_a_line_of_its_own(page: Path) -> None:
+    """A reflowed paragraph swallows the rows of a table, which then shows as text."""
+    prose = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    rows = [line for line in prose.splitlines() if line.startswith("| ")]
+    assert not [row for row in rows if re.search(r"\| -{3,}:? \|.*\w", row) or not row.rstrip().endswith("|")]
