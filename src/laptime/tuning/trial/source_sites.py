@@ -32,7 +32,7 @@ KINDS = {
 """Kinds of sites by the class that is called; every other call is of an optimizer or of a trainer."""
 WRAPPERS = ("_orig_mod", "module", "_forward_module")
 """Attributes in which compiled, parallel and Lightning's modules keep the module that they wrap."""
-_LAPTIME = str(Path(__file__).resolve().parents[2])
+_LAPTIME = str(Path(__file__).parents[2])  # lent to another Python, it is a link
 
 
 @lru_cache(maxsize=1)

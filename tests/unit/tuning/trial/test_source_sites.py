@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from laptime.launch.interpreter import lending_path
 from laptime.tuning.trial import source_sites
 from laptime.tuning.trial.loop import ConstructorCall
 
@@ -31,6 +32,18 @@ def test_the_standard_library_and_we_are_not_the_users() -> None:
     assert not source_sites.is_users(source_sites.__file__)
     assert not source_sites.is_users("<frozen runpy>")
     assert source_sites.is_users(__file__)
+
+
+def test_a_laptime_that_is_lent_to_another_python_is_not_the_users() -> None:
+    """It is reached by a link, so its files have other names there."""
+    code = "from laptime.tuning.trial import source_sites as s; print(s.__file__, s.is_users(s.__file__))"
+    environ = {"PYTHONPATH": lending_path(), "PATH": ""}
+    ended = subprocess.run(
+        [sys.executable, "-c", code], env=environ, capture_output=True, text=True, check=True
+    )
+    path, said = ended.stdout.split()
+    assert "laptime-lent-" in path
+    assert said == "False"
 
 
 def test_a_place_has_the_lines_of_a_call_over_several_and_the_name(tmp_path: Path) -> None:
