@@ -332,6 +332,7 @@ PROBLEMS = {
     "resnet18-8": Problem(seen("torchvision", "resnet18"), images(64), classified, momentum, 8),
     "resnet18-32": Problem(seen("torchvision", "resnet18"), images(32), classified, momentum, 32),
     "mobilenet-v3": Problem(seen("torchvision", "mobilenet_v3_small"), images(64), classified, momentum, 16),
+    "mobilenet-v2-32": Problem(seen("torchvision", "mobilenet_v2"), images(32), classified, momentum, 16),
     "shufflenet": Problem(seen("torchvision", "shufflenet_v2_x0_5"), images(64), classified, momentum, 16),
     "squeezenet": Problem(seen("torchvision", "squeezenet1_1"), images(64), classified, adam, 8),
     "regnet-timm": Problem(seen("timm", "regnety_002"), images(64), classified, adamw, 16),

@@ -130,26 +130,22 @@ class _Tolerances:
         self._without_gradient = rounding_noise.without_gradient(comparison)
         kind = "reassociated" if numerics == "exact" else numerics
         self.norm_limit, self.cosine_limit = NORM[kind], COSINE[kind]
-        self._granted: dict[str, float] = {}
         self._norm_granted: dict[int, float] = {}
-        if perturbed:
-            rows = [row for each in perturbed for row in each.tensors if not self._is_left_out(row)]
-            self._granted = rounding_noise.last_bits_errors(rows, self._scale)
-            gradients = [row for each in perturbed for row in totals_of(each, "gradients")]
-            self.norm_limit = rounding_noise.last_bits_norm(gradients, self.norm_limit)
-            self.cosine_limit = rounding_noise.last_bits_cosine(gradients, self.cosine_limit)
-        self._noise = rounding_noise.largest(rounded if self.is_loose else (), self._deviation)
-        self._stretch = rounding_noise.largest(rounded if self.is_loose else (), stretch)
-        self.update_cosine = UPDATE_COSINE
-        if self.is_loose and rounded:
-            gradients = [row for each in rounded for row in totals_of(each, "gradients")]
-            updates = [row for each in rounded for row in totals_of(each, "updates")]
-            self.update_cosine = min(UPDATE_COSINE, rounding_noise.precision_cosine(updates, 1.0))
+        rows = [row for each in perturbed for row in each.tensors if not self._is_left_out(row)]
+        self._granted = rounding_noise.last_bits_errors(rows, self._scale)
+        rounded = rounded if self.is_loose else ()
+        self._noise = rounding_noise.largest(rounded, self._deviation)
+        self._stretch = rounding_noise.largest(rounded, stretch)
+        updates = [row for each in rounded for row in totals_of(each, "updates")]
+        self.update_cosine = min(UPDATE_COSINE, rounding_noise.precision_cosine(updates, UPDATE_COSINE))
+        if gradients := [row for each in (*rounded, *perturbed) for row in totals_of(each, "gradients")]:
+            grant, turn_to = rounding_noise.last_bits_norm, rounding_noise.last_bits_cosine
+            if self.is_loose:
+                grant, turn_to = rounding_noise.precision_norm, rounding_noise.precision_cosine
             self._norm_granted = {
-                row.step: rounding_noise.precision_norm(row, gradients)
-                for row in totals_of(comparison, "gradients")
+                row.step: grant(row, gradients) for row in totals_of(comparison, "gradients")
             }
-            self.cosine_limit = rounding_noise.precision_cosine(gradients, self.cosine_limit)
+            self.cosine_limit = turn_to(gradients, self.cosine_limit)
 
     def _is_first(self, step: int) -> bool:
         """Whether a step began from the baseline's own state."""

@@ -22,12 +22,13 @@ from collections.abc import Callable, Iterable, Sequence
 from laptime.tuning.trial.messages import NumericsComparison, TensorComparison
 
 LAST_BITS_TIMES = 3.0  # as for a baseline that differs from itself (`numeric.FLOOR`)
-LAST_BITS_ERROR = 0.1
-"""Most that is granted: relative error of a tensor. Measured: channels_last on a fresh ResNet-18 (8 images of
-64 x 64) changed the gradient of a BatchNorm's bias, of 32 values a channel, by 2.4 %; on a fresh RegNet (16
-images of 64 x 64, AdamW) a step of such a bias by 5.7 %."""
-LAST_BITS_NORM = 0.01  # most that is granted: of the norm of all gradients
-LAST_BITS_COSINE = 0.999  # least cosine of all gradients, whatever the simulation shows
+LAST_BITS_ERROR = 0.2
+"""Most that is granted: relative error of a tensor. Measured: channels_last on a fresh RegNet (16 images of
+64 x 64, AdamW) changed a step of a BatchNorm's bias by 5.7 %, on a fresh MobileNetV2 (16 images of 32 x 32)
+gradients by 7 to 11 %, cosines of all of them were 0.9979 to 0.9994, norms 0.989 to 1.009."""
+LAST_BITS_NORM, LAST_BITS_NORM_TURNED = 0.01, 0.03
+"""Most that is granted of the norm of all gradients, and of those that were turned (`PRECISION_ALONG`)."""
+LAST_BITS_COSINE = 0.99  # least cosine of all gradients, whatever the simulation shows
 PRECISION_TIMES = 2.0
 """Of the norm, and of the square of an error across a gradient: this many times what the simulation shows."""
 PRECISION_NORM, PRECISION_NORM_LOUD = 0.1, 0.3
@@ -90,9 +91,11 @@ def last_bits_errors(
     return errors
 
 
-def last_bits_norm(simulated: Sequence[TensorComparison], usual: float) -> float:
-    """Return how far the norm of all gradients may be off, relative, in class reassociated."""
-    return max(usual, min(LAST_BITS_NORM, LAST_BITS_TIMES * max(_compare_norms(simulated), default=0.0)))
+def last_bits_norm(candidate: TensorComparison, simulated: Sequence[TensorComparison]) -> float:
+    """Return how far the norm of all gradients of a step may be off, relative, in class reassociated.
+    More than `LAST_BITS_NORM` is granted to gradients that were turned only, as in `precision_norm`."""
+    most = min(LAST_BITS_NORM_TURNED, PRECISION_ALONG * across(candidate))
+    return min(max(LAST_BITS_NORM, most), LAST_BITS_TIMES * max(_compare_norms(simulated), default=0.0))
 
 
 def last_bits_cosine(simulated: Sequence[TensorComparison], usual: float) -> float:

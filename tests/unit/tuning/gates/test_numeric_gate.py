@@ -281,8 +281,8 @@ def test_one_draw_in_which_a_sign_turns_is_enough() -> None:
     assert failed("reassociated", found, perturbed=draws) == set()
 
 
-def test_what_a_perturbation_may_grant_ends_at_ten_percent() -> None:
-    found = changed("gradients", equal=False, candidate_error=0.12, error=0.12)
+def test_what_a_perturbation_may_grant_ends_at_a_fifth() -> None:
+    found = changed("gradients", equal=False, candidate_error=0.22, error=0.22)
     assert failed("reassociated", found, perturbed=[changed("gradients", error=0.5)]) == {"gradients"}
 
 
@@ -297,7 +297,10 @@ def test_a_perturbation_excuses_neither_scale_nor_direction(harm: dict[str, Any]
         ({"norm": 64.16}, {"norm": 64.08}, set()),
         ({"norm": 64.7}, {"norm": 66.0}, {"gradient_norm"}),
         ({"cosine": 0.9998}, {"cosine": 0.9999}, set()),
-        ({"cosine": 0.998}, {"cosine": 0.99}, {"gradient_direction"}),
+        ({"cosine": 0.998}, {"cosine": 0.995}, set()),  # MobileNetV2, 16 images of 32 x 32
+        ({"cosine": 0.989}, {"cosine": 0.98}, {"gradient_direction"}),
+        ({"norm": 65.0, "cosine": 0.998}, {"norm": 66.0, "cosine": 0.995}, set()),
+        ({"norm": 66.0, "cosine": 0.998}, {"norm": 70.0, "cosine": 0.995}, {"gradient_norm"}),
     ],
 )
 def test_norm_and_direction_that_rounding_errors_make_are_granted_within_bounds(
