@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any
@@ -30,12 +31,11 @@ class Device:
 
     def mark(self) -> Any:
         """An event in the device's queue, None if only the host has a clock."""
-        kind = self.name
-        if kind == "cpu":
-            return None
         import torch
 
-        event = getattr(torch, kind).Event(enable_timing=True)
+        if self.name == "cpu":
+            return None
+        event = getattr(torch, self.name).Event(enable_timing=True)
         event.record()
         return event
 
@@ -50,12 +50,8 @@ class Device:
         """Return when all that was started on the device is done."""
         import torch
 
-        kind = self.name
-        if kind != "cpu":
-            getattr(torch, kind).synchronize()
-
-
-# Versions, devices and knobs.
+        if self.name != "cpu":
+            getattr(torch, self.name).synchronize()
 
 
 _PACKAGES = ("torchvision", "timm", "transformers", "accelerate", "lightning", "pytorch_lightning")
@@ -63,8 +59,6 @@ _PACKAGES = ("torchvision", "timm", "transformers", "accelerate", "lightning", "
 
 def libraries() -> dict[str, str]:
     """Versions of torch, its device libraries, and of the frameworks around it that are loaded."""
-    import sys
-
     import torch
 
     versions = {"torch": str(torch.__version__)}
@@ -82,30 +76,36 @@ def devices() -> list[dict[str, Any]]:
     """The accelerators that the script has started, as fields of `records.environment.Device`."""
     import torch
 
-    if Device().name != "cuda":
-        return []
     gpus = []
-    for index in range(torch.cuda.device_count()):
+    for index in range(torch.cuda.device_count() if Device().name == "cuda" else 0):
         with suppress(RuntimeError):
             gpu = torch.cuda.get_device_properties(index)
             gpus.append({"name": f"cuda:{index}", "model": gpu.name, "memory": gpu.total_memory})
     return gpus
 
 
-def knobs() -> dict[str, Any]:
-    """Effective settings of torch that change speed."""
+def float32_precision() -> str:
+    """Of float32 products: "highest", "high", "medium"; "mixed" if torch finds its settings in conflict."""
     import torch
 
-    backends: Any = torch.backends
+    with suppress(RuntimeError):
+        return torch.get_float32_matmul_precision()
+    return "mixed"
+
+
+def knobs(device: str = "") -> dict[str, Any]:
+    """Effective settings of torch that change speed. device: its type; "" is the one that the script uses."""
+    import torch
+
+    cudnn: Any = torch.backends.cudnn
     settings: dict[str, Any] = {
         "torch.num_threads": torch.get_num_threads(),
         "torch.num_interop_threads": torch.get_num_interop_threads(),
-        "torch.float32_matmul_precision": torch.get_float32_matmul_precision(),
+        "torch.float32_matmul_precision": float32_precision(),
         "torch.deterministic_algorithms": torch.are_deterministic_algorithms_enabled(),
     }
-    if Device().name == "cuda":
-        settings["cudnn.benchmark"] = backends.cudnn.benchmark
-        settings["cudnn.deterministic"] = backends.cudnn.deterministic
+    if (device or Device().name) == "cuda":
+        settings |= {"cudnn.benchmark": cudnn.benchmark, "cudnn.deterministic": cudnn.deterministic}
     return settings
 
 

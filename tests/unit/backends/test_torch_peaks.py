@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 
 import pytest
@@ -29,6 +31,24 @@ def test_precision_setting_is_given_back() -> None:
     before = torch.get_float32_matmul_precision()
     peaks.peaks("cpu", ["float32"], 0.1)
     assert torch.get_float32_matmul_precision() == before
+
+
+def test_switches_of_torchs_two_kinds_beside_each_other_stop_nothing() -> None:
+    """torch then refuses to say its precision, and a model that sets both could not be measured."""
+    code = """
+import torch
+torch.backends.cuda.matmul.allow_tf32 = True
+torch.backends.mkldnn.matmul.fp32_precision = "bf16"
+from laptime.backends.torch import peaks, place
+from laptime.tuning.trial import facts
+print(place.knobs(torch.device("cpu"))["torch.float32_matmul_precision"], facts.of_torch())
+peaks.work_of_model(torch.device("cpu"), "float32", size=64).call()
+print(peaks.peaks("cpu", ["float32"], 0.1)[0]["value"] > 0, torch.backends.mkldnn.matmul.fp32_precision)
+"""
+    if not hasattr(torch.backends.mkldnn, "matmul"):
+        pytest.skip("this torch has switches of the old kind alone")
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert ended.stdout.split() == ["mixed", "set()", "True", "bf16"], ended.stderr
 
 
 def test_best_of_five() -> None:

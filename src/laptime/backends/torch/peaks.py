@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import mmap
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -24,6 +25,7 @@ import msgspec
 from laptime.backends._shared import torch
 from laptime.backends.torch import place
 from laptime.backends.torch.place import memory_exhausted
+from laptime.instrument.device import float32_precision
 from laptime.kit.clock import SystemClock
 from laptime.measure.loop import seconds_of
 from laptime.measure.protocol import PeakWork
@@ -68,7 +70,7 @@ def work_of_model(device: torch.device, dtype: str, *, size: int | None = None) 
     Raises RuntimeError: the device cannot multiply in this dtype, or has no memory for it."""
     dtypes = [dtype]
     if device.type == "cuda" and dtype == "float32" and torch.cuda.get_device_capability(device) >= (8, 0):
-        precise = torch.get_float32_matmul_precision() == "highest"
+        precise = float32_precision() == "highest"
         if torch.backends.cudnn.allow_tf32 or not precise:
             dtypes.append("tf32")
     for rows in _SIZES if size is None else (size,):
@@ -91,13 +93,8 @@ def _product(device: torch.device, dtype: str, size: int) -> PeakWork:
             matrix.uniform_(-1, 1, generator=generator)
 
     def call() -> None:
-        precision = torch.get_float32_matmul_precision()
-        torch.set_float32_matmul_precision("high" if dtype == "tf32" else "highest")
-        try:
-            with torch.inference_mode():
-                torch.mm(a, b, out=out)
-        finally:
-            torch.set_float32_matmul_precision(precision)
+        with _products_in(dtype), torch.inference_mode():
+            torch.mm(a, b, out=out)
 
     return PeakWork(
         call=call,
@@ -131,16 +128,25 @@ def _gemm(device: torch.device, dtype: str, seconds: float) -> dict[str, Any]:
     if dtype == "tf32" and device.type != "cuda":
         return {**row, "reason": "TF32 is a mode of NVIDIA GPUs"}
     kind = torch.float32 if dtype == "tf32" else getattr(torch, dtype)
-    precision = torch.get_float32_matmul_precision()
     try:
-        # "highest" is IEEE float32; "high" lets CUDA use TF32.
-        torch.set_float32_matmul_precision("high" if dtype == "tf32" else "highest")
-        with torch.inference_mode():
+        with _products_in(dtype), torch.inference_mode():
             return {**row, **_largest_gemm(device, kind, seconds)}
     except (RuntimeError, NotImplementedError) as error:
         return {**row, "reason": str(error).partition("\n")[0]}
+
+
+@contextmanager
+def _products_in(dtype: str) -> Iterator[None]:
+    """Products of float32 in IEEE float32, or in TF32 on CUDA. Switches that are mixed stay as they are."""
+    before = float32_precision()
+    if before == "mixed":
+        yield
+        return
+    torch.set_float32_matmul_precision("high" if dtype == "tf32" else "highest")
+    try:
+        yield
     finally:
-        torch.set_float32_matmul_precision(precision)
+        torch.set_float32_matmul_precision(before)
 
 
 def _largest_gemm(device: torch.device, dtype: torch.dtype, seconds: float) -> dict[str, Any]:

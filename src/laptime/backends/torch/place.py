@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from laptime.backends._shared import environment, no_device, torch
+from laptime.instrument import device as instrumented
 from laptime.kit.errors import LaptimeError, OutOfMemory, Unavailable, UserCodeError
 from laptime.records.environment import Device
 from laptime.targets._code import line_of
@@ -113,17 +114,10 @@ def libraries(device: torch.device, packages: tuple[str, ...] = ()) -> dict[str,
 def knobs(device: torch.device) -> dict[str, Any]:
     """Effective settings of torch that change speed or results, and the environment variables behind them."""
     backends: Any = torch.backends  # parts of it have no types
-    settings: dict[str, Any] = {
-        "torch.num_threads": torch.get_num_threads(),
-        "torch.num_interop_threads": torch.get_num_interop_threads(),
-        "torch.float32_matmul_precision": torch.get_float32_matmul_precision(),
-        "torch.deterministic_algorithms": torch.are_deterministic_algorithms_enabled(),
-        "torch.mkldnn": backends.mkldnn.enabled and backends.mkldnn.is_available(),
-    }
+    settings = instrumented.knobs(device.type)
+    settings["torch.mkldnn"] = backends.mkldnn.enabled and backends.mkldnn.is_available()
     if device.type == "cuda":
         settings["cudnn.enabled"] = backends.cudnn.enabled
-        settings["cudnn.benchmark"] = backends.cudnn.benchmark
-        settings["cudnn.deterministic"] = backends.cudnn.deterministic
         # torch refuses to tell a switch of the old kind once one of the new kind was set.
         with suppress(RuntimeError):
             settings["cudnn.allow_tf32"] = backends.cudnn.allow_tf32

@@ -230,7 +230,8 @@ def _open(state: SearchState, candidate: Candidate) -> bool:
     revealed = before.waiting > HIDES and state.waiting < before.waiting / 2
     moved = state.loop_profile.bound != before.bound
     new_rival = not before.rivals.issuperset(ranking.rivals(candidate, state.adopted, state.script))
-    longer = 0 < 2 * before.unclear_after <= _affordable(state, candidate)[-1] and not state.settings.certify
+    longer = 0 < 2 * before.unclear_after <= state.terms(candidate, state.try_until).looks[-1]
+    longer = longer and not state.settings.certify
     again = new_rival or revealed or longer or grown >= state.settings.regrow or (moved and grown > 1)
     return again and not before.final and not is_control(candidate)
 

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from laptime.instrument import device as instrumented
 from laptime.kit import system_files
 from laptime.tuning.trial.source_sites import walk_wrapped
 
@@ -188,7 +189,7 @@ def of_torch() -> set[str]:
     import torch
 
     backends: Any = torch.backends
-    facts = {"tf32_on"} if torch.get_float32_matmul_precision() != "highest" else set()
+    facts = {"tf32_on"} if instrumented.float32_precision() in ("high", "medium") else set()
     return facts | ({"cudnn_benchmark_on"} if backends.cudnn.benchmark else set())
 
 

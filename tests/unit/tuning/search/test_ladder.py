@@ -53,6 +53,17 @@ def test_what_helps_is_kept_and_what_does_not_is_told() -> None:
     assert found.ruled_out == {"fp8": "this device does not compute it"}
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_what_stays_open_is_raced_again_only_if_that_race_is_longer(seed: int) -> None:
+    """A public script (pytorch/examples, siamese_network): one change was raced thirteen times, two never."""
+    loud = Noise(block=0.10, drift=0.002, spike=0.0, flip=0.0, process=0.001)
+    knobs = [Knob(name="first", claims=PARTS), *(Knob(name=f"k{n}", claims=("forward",)) for n in range(6))]
+    found = search(world(*knobs, noise=loud, seed=seed), SearchSettings(budget=300))
+    raced = [each.label for each in found.ladder if each.verdict != "not tried"]
+    assert {knob.name for knob in knobs} <= set(raced), "none is left out for it"
+    assert max(raced.count(name) for name in raced) <= 2
+
+
 def test_nothing_is_kept_whose_gate_does_not_pass() -> None:
     knobs = (
         Knob(name="wrong", effect=HALF, gate="failed"),
