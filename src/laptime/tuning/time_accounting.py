@@ -8,11 +8,14 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from statistics import median
+from statistics import median_low
 
 from laptime.tuning.trial.messages import TrialResult
 
 NEWEST = 4  # trials whose start says how fast the machine is now: two pairs
+OWN = 2.0
+"""Seconds that starts may differ by on a machine that nobody else uses: a fork has none but its first step, and
+the other side of its pair, or what it compiles, may hold that up (siamese, of pytorch/examples: 0.5 to 7.7 s)."""
 
 
 @dataclass
@@ -80,7 +83,7 @@ class TrialAccounting(TimeAccounting):
     @property
     def pace(self) -> float:
         """How many times longer a trial takes now than at the machine's best: others use it, too."""
-        return max(1.0, median(self.slower)) if len(self.slower) == NEWEST else 1.0
+        return max(1.0, median_low(self.slower)) if len(self.slower) == NEWEST else 1.0
 
     def add_trial(self, result: TrialResult, *, is_forked: bool = False) -> None:
         """Take the start and the compile time of a trial that has ended."""
@@ -90,10 +93,10 @@ class TrialAccounting(TimeAccounting):
         elif result.first is not None and is_forked:
             self.forked_step = min(result.first, self.forked_step or math.inf) if self.forks else result.first
             self.forks += 1
-            self.slower.append(result.first / self.forked_step)
+            self.slower.append((result.first + OWN) / (self.forked_step + OWN))
         elif result.first is not None:
             self.first_step = min(result.first, self.first_step or math.inf)
-            self.slower.append(result.first / self.first_step)
+            self.slower.append((result.first + OWN) / (self.first_step + OWN))
 
     def add_compile(self, change: str, seconds: float) -> None:
         """Take the compile time of a change; of several the longest, as later trials find its cache."""

@@ -162,7 +162,7 @@ def name_option(help: str) -> Callable[[Decorated], Decorated]:
 
 def on_option(command: Decorated) -> Decorated:
     """`--on`: the machines that do the work."""
-    help = "Use these machines: ssh:HOST,HOST, slurm, slurm:PARTITION, local:N."
+    help = "Use these machines: ssh:HOST,HOST, slurm, slurm:PARTITION, ray, ray:HOST:PORT, local:N."
     return click.option("--on", metavar="MACHINES", help=help)(command)
 
 

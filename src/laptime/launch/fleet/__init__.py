@@ -1,6 +1,6 @@
 """Other machines: which there are, and how a program is started on one. Starting jobs is the engines' work.
 
-    --on local:3   |   ssh:a,b   |   slurm   |   slurm:PARTITION
+    --on local:3   |   ssh:a,b   |   slurm:PARTITION   |   ray:HOST:PORT
 
 An engine is a file of `engines/`, by the name that stands before the colon."""
 
@@ -30,6 +30,6 @@ def machines(text: str) -> list[Machine]:
     if not found or twice:
         raise UsageError(
             f"--on {text} names {', '.join(sorted(twice)) + ' twice' if twice else 'no machine'}",
-            next="--on local:2, --on ssh:HOST,HOST or --on slurm",
+            next="--on local:2, --on ssh:HOST,HOST, --on slurm or --on ray",
         )
     return found
