@@ -14,8 +14,8 @@ from laptime.tuning.trial.messages import TrialResult
 
 NEWEST = 4  # trials whose start says how fast the machine is now: two pairs
 OWN = 2.0
-"""Seconds that starts may differ by on a machine that nobody else uses: a fork has none but its first step, and
-the other side of its pair, or what it compiles, may hold that up (siamese, of pytorch/examples: 0.5 to 7.7 s)."""
+"""Seconds that starts may differ by on a machine that nobody else uses: the other side of a pair, or what is
+compiled, holds up a fork, which has little but its first step (0.5 to 7.7 s in one public script)."""
 
 
 @dataclass
