@@ -21,6 +21,7 @@ from __future__ import annotations
 import argparse
 import gzip
 import json
+import math
 import os
 import pickle
 import random
@@ -34,9 +35,11 @@ import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import geometric_mean, median
 
 import numpy as np
 
+from laptime.experiment.pairs import interval
 from laptime.launch.script import resolve
 from laptime.tuning.optimization import Recipe
 from laptime.tuning.script.trial_runner import TrialRunner
@@ -740,6 +743,28 @@ def tuned(stranger: Stranger, python: str, home: Path, budget: str) -> dict[str,
     return {"own clock": rounds, "steps": steps, **{name: said[name] for name in kept}}
 
 
+def show_rows(path: Path) -> None:
+    """The rows of the table of sessions, from lines of JSON: gains are as it is over tuned, round by round."""
+    for line in map(json.loads, path.read_text().splitlines()):
+        if "own clock" not in line:
+            print(f"| {line['name']} | - | {line.get('why') or line.get('error')} |")
+            continue
+        stranger, rounds = STRANGERS[line["name"]], line["own clock"]
+        base, gains = rounds["as it is"], {}
+        for side in ("tuned", "by hand"):
+            ratios = [one / other for one, other in zip(base, rounds.get(side, ()), strict=False)]
+            low, high = interval(ratios) or (math.nan, math.nan)
+            gains[side] = f"{geometric_mean(ratios):.2f}x [{low:.2f}, {high:.2f}]" if ratios else "-"
+        kept = ", ".join(f"`{change['name']}`" for change in line["recipe"]) or "nothing"
+        first = (
+            f"{stranger.repository} `{stranger.words.split()[0]}` ({line['name']}) | {stranger.commit[:8]}"
+        )
+        claim = line["sentence"].partition(";")[0].partition(":")[0]
+        print(
+            f"| {first} | {1e3 * median(base):.0f} ms | {kept} | {claim} | {gains['tuned']} | {gains['by hand']} |"
+        )
+
+
 def main() -> None:
     """Look at the named strangers, or at all."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -750,7 +775,11 @@ def main() -> None:
     parser.add_argument("--profile", action="store_true", help="also what `laptime profile` says first")
     parser.add_argument("--tune", metavar="BUDGET", help="tune them, and time both sides by their own clock")
     parser.add_argument("--keep", type=Path, help="folder for the copies; a temporary one without it")
+    parser.add_argument("--rows", type=Path, help="print the table of these lines instead")
     asked = parser.parse_intermixed_args()
+    if asked.rows:
+        show_rows(asked.rows)
+        return
     here, clones = Path.cwd(), asked.clones.resolve()
     with tempfile.TemporaryDirectory(prefix="strangers-") as temporary:
         (Path(temporary) / "site").mkdir()
