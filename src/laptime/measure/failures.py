@@ -25,9 +25,8 @@ def failure_of(error: BaseException) -> Failure:
         return Failure(kind=kind, what=error.what, why=error.why, next=error.next, traceback=trace)
     if isinstance(error, MemoryError):
         return Failure(kind="out_of_memory", what="the machine has no memory left for this", traceback=trace)
-    return Failure(
-        kind="user_code", what=f"the model raised {type(error).__name__}", why=str(error), traceback=trace
-    )
+    what = f"the model raised {type(error).__name__}"
+    return Failure(kind="user_code", what=what, why=str(error), traceback=trace)
 
 
 _KINDS: dict[type[LaptimeError], str] = {  # the most special first

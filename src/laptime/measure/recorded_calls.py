@@ -236,8 +236,7 @@ def compare(run: Run, recorded: RecordedCalls, *, against: str, dtype: str, fixe
             if fixed and call.batch != recorded.calls[0].batch:
                 continue
             text = str(error).strip().partition("\n")[0][:200]
-            reason = f"it fails on inputs of batch {call.batch} that {against} takes: "
-            reason += f"{type(error).__name__}: {text}"
-            return Agreement(against=against, dtype=dtype, reason=reason)
+            what = f"it fails on inputs of batch {call.batch} that {against} takes"
+            return Agreement(against=against, dtype=dtype, reason=f"{what}: {type(error).__name__}: {text}")
         calls.append(Call(ours, call.outputs, call.batch))
     return measure(calls, against=against, dtype=dtype, rounding=recorded.rounding)
