@@ -5,7 +5,7 @@ import re
 import pytest
 from msgspec import structs
 
-from fixtures import runs
+from fixtures import profiles, runs
 from laptime.kit import registry
 from laptime.records.case import Failure
 from laptime.records.check import Check
@@ -74,6 +74,14 @@ def test_run_without_saving_does_not_claim_a_file():
     shown = text.render(runs.run(runs.case(runs.timings(0.02)), plan={"save": Setting(value=False)}))
     assert "Not saved" in shown
     assert "Saved 2026" not in shown
+
+
+def test_a_profile_that_was_interrupted_before_it_had_an_answer_is_not_trusted():
+    stopped = structs.replace(profiles.example(), status="interrupted", profile=None, findings=[])
+    for shown in (text.render(stopped), text.render(stopped, brief=True), markdown.render(stopped)):
+        assert "nothing was measured" in shown
+        assert "trusted" not in shown
+        assert "no check found fault" not in shown
 
 
 @pytest.mark.parametrize("report", [text, markdown])
