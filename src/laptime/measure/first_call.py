@@ -10,7 +10,7 @@ import io
 import math
 import sys
 from collections import deque
-from collections.abc import AsyncIterable, Callable, Iterator, Mapping, Set, ValuesView
+from collections.abc import AsyncIterable, Callable, Coroutine, Iterator, Mapping, Set, ValuesView
 from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from functools import cache
@@ -67,10 +67,8 @@ def whole(output: Any, deep: int = DEEP) -> Any:
     Raises UserCodeError: an iterator has no end."""
     if not kind(output, deep):
         return output
-    if isinstance(output, AsyncIterable):
-        return _loop().run_until_complete(_collect(output))
-    if inspect.isawaitable(output):
-        return whole(_loop().run_until_complete(_await(output)))
+    if isinstance(output, AsyncIterable) or inspect.isawaitable(output):
+        return whole(_finish(_await(output)))
     if wait := _waits(output):
         return whole(wait())
     if isinstance(output, Iterator):
@@ -96,12 +94,23 @@ def _loop() -> asyncio.AbstractEventLoop:
     return asyncio.new_event_loop()
 
 
-async def _collect(parts: Any) -> list[Any]:
-    return [part async for part in parts]
+def _finish(output: Coroutine[Any, Any, Any]) -> Any:
+    """Run it in a loop of its own; that of a notebook, in which cells run, is set aside meanwhile."""
+    outer = asyncio._get_running_loop()
+    task = asyncio.current_task() if outer else None
+    if outer and task:
+        asyncio.tasks._leave_task(outer, task)
+    asyncio._set_running_loop(None)
+    try:
+        return _loop().run_until_complete(output)
+    finally:
+        asyncio._set_running_loop(outer)
+        if outer and task:
+            asyncio.tasks._enter_task(outer, task)
 
 
 async def _await(output: Any) -> Any:
-    return await output
+    return await output if inspect.isawaitable(output) else [part async for part in output]
 
 
 def finite(output: Any, deep: int = DEEP) -> bool | None:
