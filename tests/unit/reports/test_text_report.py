@@ -1,5 +1,6 @@
 """What the terminal shows in the odd cases."""
 
+import itertools
 import re
 
 import pytest
@@ -11,6 +12,7 @@ from laptime.records.case import Failure
 from laptime.records.check import Check
 from laptime.records.plan import Setting
 from laptime.reports.documents import document
+from laptime.reports.documents.bench.reasons import reasons
 from laptime.reports.formats import markdown, text
 
 HOSTILE = "</script><script>alert(1)</script>|`a`\x1b[2J\u202e\n# x"
@@ -160,6 +162,18 @@ def test_the_cause_comes_before_what_it_causes(cause: str) -> None:
     assert told.index("the program") < told.index("a CPU")
     alone = structs.replace(case, checks=[checks[1], checks[0]])
     assert "by itself" not in text.render(runs.run(alone))
+
+
+def test_reasons_stand_in_the_order_in_which_one_causes_the_next() -> None:
+    order = ["recompiled", "disturbed", "settled", "precision"]
+    for names in itertools.permutations(order):
+        checks = [Check(name, "warn", f"reason {name}", "") for name in names]
+        run = runs.run(structs.replace(runs.case(runs.timings(0.02)), checks=checks))
+        assert [reason.name for reason in reasons(run)] == order
+        assert "reason recompiled; 3 more reasons" in text.render(run, brief=True)
+    failed = structs.replace(checks[0], name="finite", outcome="fail", sentence="NaN")
+    run = runs.run(structs.replace(runs.case(runs.timings(0.02)), checks=[*checks, failed]))
+    assert reasons(run)[0].name == "finite"  # why it is invalid comes before why it is noisy
 
 
 def test_reasons_that_are_counted_stand_in_the_report() -> None:
