@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import copy
 import copyreg
 import inspect
@@ -90,12 +89,16 @@ def whole(output: Any, deep: int = DEEP) -> Any:
 
 
 @cache
-def _loop() -> asyncio.AbstractEventLoop:
+def _loop() -> Any:
+    import asyncio  # 30 ms that other programs do without
+
     return asyncio.new_event_loop()
 
 
 def _finish(output: Coroutine[Any, Any, Any]) -> Any:
     """Run it in a loop of its own; that of a notebook, in which cells run, is set aside meanwhile."""
+    import asyncio
+
     outer = asyncio._get_running_loop()
     task = asyncio.current_task() if outer else None
     if outer and task:
