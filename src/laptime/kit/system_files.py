@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 
-def children(pid: int) -> list[int]:
+def children(pid: int | str = "self", root: str = "/") -> list[int]:
     """Processes below this one, each before its own children; by /proc, empty without it."""
     pids: list[int] = []
     with suppress(OSError):
-        for task in Path(f"/proc/{pid}/task").iterdir():
+        for task in Path(root, "proc", str(pid), "task").iterdir():
             with suppress(OSError):
                 for child in (task / "children").read_text(encoding="ascii").split():
-                    pids += [int(child), *children(int(child))]
+                    pids += [int(child), *children(child, root)]
     return pids
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ctypes
 import gc
-import os
 import resource
 import sys
 import threading
@@ -58,7 +57,7 @@ def resident(root: str = "/") -> int | None:
     """Bytes that this process and its children have in memory now, in about 50 us and 50 for each child;
     None if /proc does not say."""
     own = system_files.size(Path(root) / "proc/self/status", "VmRSS")
-    statuses = (Path(root) / f"proc/{pid}/status" for pid in system_files.children(os.getpid()))
+    statuses = (Path(root) / f"proc/{pid}/status" for pid in system_files.children(root=root))
     return None if own is None else own + sum(system_files.size(each, "VmRSS") or 0 for each in statuses)
 
 
@@ -81,7 +80,7 @@ def peak_of(call: Callable[[], Any], root: str = "/") -> HostMemory:
     with suppress(OSError):
         (process / "clear_refs").write_text("5")
         is_reset = True
-    for pid in system_files.children(os.getpid()):
+    for pid in system_files.children(root=root):
         with suppress(OSError):  # it has ended, or is another user's: its peak is that of its life
             (Path(root) / f"proc/{pid}/clear_refs").write_text("5")
     before = _of_children(process, Path(root))

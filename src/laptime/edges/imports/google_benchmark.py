@@ -69,13 +69,10 @@ def _name(entry: dict[str, Any]) -> str:
 def _case(name: str, entries: list[dict[str, Any]]) -> Case:
     threads = next((entry["threads"] for entry in entries if entry.get("threads", 1) != 1), None)
     axes: dict[str, Axis] = {"threads": int(threads)} if threads else {}
-    errors = [
-        str(entry.get("error_message") or entry.get("skip_message") or "")
-        for entry in entries
-        if entry.get("error_occurred") or entry.get("skipped")
-    ]
-    if errors:
-        return _records.make_failed(TOOL, name, axes, errors[0])
+    failed = next((each for each in entries if each.get("error_occurred") or each.get("skipped")), None)
+    if failed:
+        why = str(failed.get("error_message") or failed.get("skip_message") or "")
+        return _records.make_failed(TOOL, name, axes, why)
     kept = [entry for entry in entries if not _kind(entry)]
     note = "the mean of the iterations of a repetition"
     if not kept:
