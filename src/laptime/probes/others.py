@@ -98,11 +98,9 @@ _STOLEN = 7
 
 def busy(root: str = "/") -> float | None:
     """CPU seconds that all programs and the kernel used since boot, on all CPUs; None: it is not told."""
-    try:
-        with (Path(root) / "proc/stat").open("rb") as file:
-            return busy_seconds(file.readline())
-    except OSError:
-        return None
+    with suppress(OSError), Path(root, "proc/stat").open("rb") as file:
+        return busy_seconds(file.readline())
+    return None
 
 
 def busy_seconds(line: bytes) -> float | None:
@@ -159,10 +157,9 @@ def programs(seconds: float = 0.3, *, at_least: float = 0.02) -> list[Other]:
 def _owner(pid: int) -> str:
     import psutil
 
-    try:
+    with suppress(psutil.Error, KeyError):
         return _printable(psutil.Process(pid).username())
-    except (psutil.Error, KeyError):
-        return ""
+    return ""
 
 
 def _cpu_times() -> dict[int, tuple[str, float]]:
