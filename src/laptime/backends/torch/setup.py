@@ -185,7 +185,7 @@ def _around(part: Any) -> list[Any]:
             return [part.__self__, part.__func__]
         case types.FunctionType():
             defaults = [*(part.__defaults__ or ()), *(part.__kwdefaults__ or {}).values()]
-            return [*gc.get_referents(*(part.__closure__ or ())), *defaults, *_named_in(part)]
+            return [*gc.get_referents(*(part.__closure__ or ())), *defaults, *_find_globals(part)]
         case Mapping():
             return list(part.values())
         case list() | tuple() | set():
@@ -200,7 +200,7 @@ def _around(part: Any) -> list[Any]:
     return [*fields, *gc.get_referents(part), kind, getattr(kind, "__call__", None)]  # noqa: B004 - of the class
 
 
-def _named_in(function: types.FunctionType) -> Iterator[Any]:
+def _find_globals(function: types.FunctionType) -> Iterator[Any]:
     """Yield the globals that a function names; of a module, the attribute that it takes."""
     for each, then in pairwise(dis.get_instructions(function)):
         value = function.__globals__.get(each.argval) if each.opname == "LOAD_GLOBAL" else None
