@@ -26,7 +26,7 @@ from laptime.kit.errors import TargetError, UsageError
 from laptime.records.plan import Variant
 from laptime.targets import Program, arguments
 
-_LOOKED = 2000  # objects around a model
+_LOOKED = 5000  # objects around a model
 _COMPILED_SHAPES = 64  # torch stops compiling new shapes after 8, and runs them eager without a word
 
 
