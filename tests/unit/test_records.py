@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import msgspec
 import pytest
 
+from laptime.records import environment
 from laptime.records.case import Case, Failure, case_key
 from laptime.records.check import Check, Finding, Outcome, Trust, trust
 from laptime.records.comparison import Comparison
@@ -235,6 +239,21 @@ def test_hardware_is_what_stays_when_libraries_drivers_and_limits_change() -> No
     )
     assert old.hardware == new.hardware != MACHINE.hardware
     assert "cuda:0 driver 570.86 and 580.1" in differences(old, new)
+
+
+def test_the_table_of_the_docs_has_every_field_where_it_counts() -> None:
+    text = (Path(__file__).parents[2] / "docs/compare.md").read_text(encoding="utf-8")
+    table = text.partition("## What a fingerprint holds")[2].partition("\n\n`Environment")[0]
+    halves: dict[str, set[str]] = {}
+    for row in table.splitlines():
+        if row.startswith("| **"):
+            halves[row.split("**")[1]] = set()
+        elif row.startswith("| `"):
+            halves[[*halves][-1]] |= set(re.findall(r"`(\w+)`", row.split("|")[1]))
+    hardware, conditions = ({*half(MACHINE)} for half in (environment._hardware, environment._conditions))
+    assert halves["hardware"] == hardware
+    assert halves["conditions"] == conditions
+    assert halves["neither"] == {*Environment.__struct_fields__} - hardware - conditions
 
 
 def test_a_stored_environment_keeps_its_fingerprint() -> None:

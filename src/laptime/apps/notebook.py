@@ -5,12 +5,14 @@ The result is the run itself, so that a notebook shows it and `run = %laptime mo
 from __future__ import annotations
 
 import argparse
+import ast
 import sys
 from contextlib import suppress
-from types import CodeType, FunctionType
+from types import FunctionType
 from typing import Any, NoReturn
 
 from laptime.kit.errors import LaptimeError, UsageError, UserCodeError
+from laptime.kit.units import seconds
 
 BUDGET = 5.0  # Seconds; a cell is waited for
 
@@ -27,8 +29,8 @@ def load_ipython_extension(shell: Any) -> None:
     def magic(line: str, cell: str | None = None) -> Any:
         """Measure an expression, or a whole cell as %%laptime: `run = %laptime model(x)`.
 
-        --budget SECONDS   of measuring, 5 by default
-        --name NAME        keep the run under .laptime/"""
+        --budget TIME   of measuring: 2s, 500ms; 5 seconds by default
+        --name NAME     keep the run under .laptime/"""
         try:
             return measure(shell, line, cell)
         except LaptimeError as error:
@@ -47,7 +49,6 @@ def measure(shell: Any, line: str, cell: str | None = None) -> Any:
     from laptime.verbs import api  # not for %load_ext
 
     cell_code = FunctionType(_compile(code), shell.user_ns, "cell")
-
     run = api.bench_call(cell_code, budget=options.budget, name=options.name or "", save=bool(options.name))
     if run.cases and (failure := run.cases[0].failure) is not None:
         raise UserCodeError(failure.what, why=failure.why, next=failure.next)
@@ -57,7 +58,7 @@ def measure(shell: Any, line: str, cell: str | None = None) -> Any:
 def parse(line: str, cell: str | None) -> tuple[argparse.Namespace, str]:
     """Options and code; options end at the first word that is none."""
     parser = _Options(prog="%laptime", add_help=False, allow_abbrev=False)
-    parser.add_argument("--budget", type=float, default=BUDGET, help="seconds of measuring")
+    parser.add_argument("--budget", type=seconds, default=BUDGET, help="time to measure")
     parser.add_argument("--name", help="keep the run under .laptime/ by this name")
     words, rest = [], line.strip()
     while rest.startswith("--"):
@@ -75,11 +76,11 @@ def parse(line: str, cell: str | None) -> tuple[argparse.Namespace, str]:
     return options, code
 
 
-def _compile(code: str) -> CodeType:
+def _compile(code: str) -> Any:
     with suppress(SyntaxError):
-        return compile(code.strip(), "<laptime>", "eval")
+        return compile(code.strip(), "<laptime>", "eval", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
     try:
-        return compile(code, "<laptime>", "exec")
+        return compile(code, "<laptime>", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
     except SyntaxError as error:
         what = "this code cannot be compiled"
         raise UsageError(what, why=str(error), next="correct it and run the cell again") from error

@@ -9,6 +9,7 @@ import sys
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
@@ -23,10 +24,8 @@ from laptime.targets import Program, Recipe
 def first(wheels: Iterable[str]) -> dict[str, str]:
     """The first of these packages that is installed, with its version; {} without any."""
     for wheel in wheels:
-        try:
+        with suppress(PackageNotFoundError):
             return {wheel: version(wheel)}
-        except PackageNotFoundError:
-            continue
     return {}
 
 

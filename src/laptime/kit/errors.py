@@ -45,12 +45,8 @@ class LaptimeError(Exception):
         self.next = next
 
     def __str__(self) -> str:
-        lines = [f"error: {self.what}"]
-        if self.why:
-            lines.append(f"why:   {self.why}")
-        if self.next:
-            lines.append(f"next:  {self.next}")
-        return "\n".join(lines)
+        lines = {"error": self.what, "why": self.why, "next": self.next}
+        return "\n".join(f"{name + ':':<6} {text}" for name, text in lines.items() if text or name == "error")
 
 
 class UsageError(LaptimeError):

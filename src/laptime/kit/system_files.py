@@ -13,38 +13,36 @@ from pathlib import Path
 from typing import NamedTuple
 
 
-def children(pid: int) -> list[int]:
+def children(pid: int | str = "self", root: str = "/") -> list[int]:
     """Processes below this one, each before its own children; by /proc, empty without it."""
     pids: list[int] = []
     with suppress(OSError):
-        for task in Path(f"/proc/{pid}/task").iterdir():
+        for task in Path(root, "proc", str(pid), "task").iterdir():
             with suppress(OSError):
                 for child in (task / "children").read_text(encoding="ascii").split():
-                    pids += [int(child), *children(int(child))]
+                    pids += [int(child), *children(child, root)]
     return pids
 
 
 def text(path: Path) -> str | None:
     """A small file's text, stripped."""
-    try:
+    with suppress(OSError, ValueError):
         return path.read_text(encoding="utf-8", errors="replace").strip()
-    except (OSError, ValueError):
-        return None
+    return None
 
 
 def number(path: Path) -> int | None:
     """A file that holds one integer; None, too, for `max`."""
-    try:
+    with suppress(ValueError):
         return int(text(path) or "")
-    except ValueError:
-        return None
+    return None
 
 
-def field(path: Path, name: str) -> str | None:
+def field(path: Path, name: str, between: str = ":") -> str | None:
     """The value of the line `name: value` in a file."""
     for line in (text(path) or "").splitlines():
-        left, colon, right = line.partition(":")
-        if colon and left.strip() == name:
+        left, found, right = line.partition(between)
+        if found and left.strip() == name:
             return right.strip()
     return None
 
@@ -68,8 +66,7 @@ class Group(NamedTuple):
 def groups(controller: str, root: str = "/") -> list[Group]:
     """This process's group and all above it that are mounted, its own first; [] without cgroups."""
     base = Path(root)
-    paths = _own_paths(base)
-    mounts = _mounts(base)
+    paths, mounts = _own_paths(base), _mounts(base)
     for version, name in ((1, controller), (2, "")):
         path = paths.get(name)
         if path is None:
@@ -87,12 +84,11 @@ def groups(controller: str, root: str = "/") -> list[Group]:
 
 def _own_paths(base: Path) -> dict[str, str]:
     """Controller to the path of this process's group; "" is version 2's."""
-    paths = {}
+    paths: dict[str, str] = {}
     for line in (text(base / "proc/self/cgroup") or "").splitlines():
         parts = line.split(":", 2)
         if len(parts) == 3:
-            for controller in parts[1].split(","):
-                paths[controller] = parts[2]
+            paths |= dict.fromkeys(parts[1].split(","), parts[2])
     return paths
 
 
@@ -120,27 +116,21 @@ def _chain(point: Path, path: str, mount_root: str) -> list[Path]:
 
 def quota(group: Group) -> float | None:
     """CPUs that this level's bandwidth limit allows; None without one."""
-    if group.version == 2:
-        words = (text(group.folder / "cpu.max") or "").split()
-        try:
-            return int(words[0]) / int(words[1])
-        except (IndexError, ValueError, ZeroDivisionError):
-            return None
-    share = number(group.folder / "cpu.cfs_quota_us")
-    period = number(group.folder / "cpu.cfs_period_us")
-    return share / period if share and period and share > 0 else None
+    names = ("cpu.max",) if group.version == 2 else ("cpu.cfs_quota_us", "cpu.cfs_period_us")
+    with suppress(ValueError, ZeroDivisionError):
+        share, period = map(int, " ".join(text(group.folder / name) or "" for name in names).split())
+        return share / period if share > 0 else None
+    return None
 
 
 def cpu_quota(root: str = "/") -> float | None:
     """CPUs that the tightest bandwidth limit above this process allows; None without one."""
-    limits = [limit for group in groups("cpu", root) if (limit := quota(group)) is not None]
-    return min(limits, default=None)
+    return min(filter(None, map(quota, groups("cpu", root))), default=None)
 
 
 def memory_limit(root: str = "/") -> int | None:
     """Bytes of the tightest memory limit above this process; None without one."""
-    limits = [limit for group in groups("memory", root) if (limit := _limit(group)) is not None]
-    return min(limits, default=None)
+    return min(filter(None, map(_limit, groups("memory", root))), default=None)
 
 
 def memory_headroom(root: str = "/") -> int | None:
@@ -162,9 +152,6 @@ def _limit(group: Group) -> int | None:
 
 
 def _reclaimable(group: Group) -> int:
-    field = "inactive_file" if group.version == 2 else "total_inactive_file"
-    for line in (text(group.folder / "memory.stat") or "").splitlines():
-        name, _, value = line.partition(" ")
-        if name == field and value.isdigit():
-            return int(value)
-    return 0
+    name = "inactive_file" if group.version == 2 else "total_inactive_file"
+    value = field(group.folder / "memory.stat", name, " ") or ""
+    return int(value) if value.isdigit() else 0

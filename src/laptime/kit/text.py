@@ -10,7 +10,6 @@ from pathlib import Path
 
 def closest(word: str, words: Iterable[str]) -> str | None:
     """The known word most like `word`, or None when nothing comes near."""
-    words = list(words)
     by_lower = {name.lower(): name for name in words}
     matches = get_close_matches(word.lower(), by_lower, n=1, cutoff=0.6)
     return by_lower[matches[0]] if matches else None

@@ -151,10 +151,8 @@ def share(text: str) -> float:
     unit = match[2] if match else "?"
     value = float(match[1]) / (100.0 if unit == "%" else 1.0) if match and unit in ("", "%") else math.nan
     if not 0 < value < 1:
-        is_bare, takes = (
-            unit == "" and 1 <= value <= 100,
-            "a number above zero with a % sign, or a ratio below 1",
-        )
+        is_bare = unit == "" and 1 <= value <= 100
+        takes = "a number above zero with a % sign, or a ratio below 1"
         next = f"did you mean {text.strip()}%?" if is_bare else "for example 1% or 0.01"
         raise not_a("a percentage between 0 % and 100 %", text, takes, next)
     return value

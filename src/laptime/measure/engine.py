@@ -73,13 +73,10 @@ class Engine:
                     yield self._load(command)
                 case protocol.Prepare(batch, asked):
                     if asked and self._own_batch is None:
-                        why = (
-                            self._loaded.facts().get("inputs", {}).get("batch_is")
-                            or "nothing says which dimension of the inputs is the batch"
-                        )
+                        told = self._loaded.facts().get("inputs", {}).get("batch_is")
                         raise TargetError(
                             f"inputs of batch {batch} cannot be made",
-                            why=str(why),
+                            why=str(told or "nothing says which dimension of the inputs is the batch"),
                             next="leave --batch out to measure the inputs as they are,"
                             " or give the function a `batch` argument",
                         )
@@ -103,10 +100,9 @@ class Engine:
         model: object = self._model
         if isinstance(model, protocol.Closes):
             model.close()
-        if self._evidence is not None:
-            self._evidence.close()
-        if self._ruler is not None:
-            self._ruler.close()
+        for opened in (self._evidence, self._ruler):
+            if opened is not None:
+                opened.close()
         self._model, self._evidence, self._ruler = None, None, None
         self._workloads.clear()
 
@@ -229,9 +225,8 @@ class Engine:
         if work is None:
             return protocol.Facts(batch=batch)
         series = passes.peak_block(work, evidence=self._evidence, clock=self._clock)
-        return protocol.Facts(
-            batch=batch, series=[series], details=Details(peak=msgspec.convert(work.facts, Peak))
-        )
+        details = Details(peak=msgspec.convert(work.facts, Peak))
+        return protocol.Facts(batch=batch, series=[series], details=details)
 
     def _record(self, command: protocol.Block, workload: protocol.Workload) -> loop.Tape:
         evidence = ruler = None

@@ -4,15 +4,7 @@ from __future__ import annotations
 
 import traceback
 
-from laptime.kit.errors import (
-    Died,
-    LaptimeError,
-    OutOfMemory,
-    TargetError,
-    Unavailable,
-    UsageError,
-    UserCodeError,
-)
+from laptime.kit import errors
 from laptime.records.case import Failure
 
 
@@ -20,21 +12,20 @@ def failure_of(error: BaseException) -> Failure:
     """The record of an error; errors of user code keep their traceback."""
     root = error.__cause__ or error
     trace = "".join(traceback.format_exception(root))
-    if isinstance(error, LaptimeError):
+    if isinstance(error, errors.LaptimeError):
         kind = next((kind for cls, kind in _KINDS.items() if isinstance(error, cls)), "bug")
         return Failure(kind=kind, what=error.what, why=error.why, next=error.next, traceback=trace)
     if isinstance(error, MemoryError):
         return Failure(kind="out_of_memory", what="the machine has no memory left for this", traceback=trace)
-    return Failure(
-        kind="user_code", what=f"the model raised {type(error).__name__}", why=str(error), traceback=trace
-    )
+    what = f"the model raised {type(error).__name__}"
+    return Failure(kind="user_code", what=what, why=str(error), traceback=trace)
 
 
-_KINDS: dict[type[LaptimeError], str] = {  # the most special first
-    OutOfMemory: "out_of_memory",
-    Died: "died",
-    UserCodeError: "user_code",
-    TargetError: "target",
-    Unavailable: "unavailable",
-    UsageError: "usage",
+_KINDS: dict[type[errors.LaptimeError], str] = {  # the most special first
+    errors.OutOfMemory: "out_of_memory",
+    errors.Died: "died",
+    errors.UserCodeError: "user_code",
+    errors.TargetError: "target",
+    errors.Unavailable: "unavailable",
+    errors.UsageError: "usage",
 }

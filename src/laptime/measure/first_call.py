@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 import copy
+import copyreg
 import inspect
+import io
 import math
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections import deque
+from collections.abc import AsyncIterable, Callable, Coroutine, Iterator, Mapping, Set, ValuesView
 from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from functools import cache
 from itertools import islice
+from threading import Lock, RLock
 from typing import Any
 
 from laptime.kit.errors import TargetError, UserCodeError
@@ -25,11 +28,13 @@ WAITS = {
     "poll": ("wait",),
 }
 """What futures, results of pools, threads and processes are known by, and what waits for them."""
+_LISTS = (list, tuple, deque, Set, ValuesView)
+_LOCKS = type(Lock()), type(RLock())
 
 
 def _parts(output: Any, most: int | None = LOOKED) -> dict[Any, Any]:
     """Return the contents of a container or an object of the user's, by index, key or name."""
-    if isinstance(output, list | tuple):
+    if isinstance(output, _LISTS):
         return dict(islice(enumerate(output), most))
     if isinstance(output, Mapping):
         return dict(islice(output.items(), most))
@@ -42,8 +47,8 @@ def _parts(output: Any, most: int | None = LOOKED) -> dict[Any, Any]:
 
 def kind(output: Any, deep: int = DEEP) -> str:
     """The type of what has yet to be computed in an output; "" if it is all there."""
-    is_late = isinstance(output, Iterator) or inspect.isawaitable(output) or inspect.isasyncgen(output)
-    if is_late or _waits(output):
+    is_late = isinstance(output, AsyncIterable | Iterator) and not isinstance(output, io.IOBase)
+    if is_late or inspect.isawaitable(output) or _waits(output):
         return type(output).__name__
     return next((found for part in _parts(output).values() if deep and (found := kind(part, deep - 1))), "")
 
@@ -61,10 +66,8 @@ def whole(output: Any, deep: int = DEEP) -> Any:
     Raises UserCodeError: an iterator has no end."""
     if not kind(output, deep):
         return output
-    if inspect.isasyncgen(output):
-        return _loop().run_until_complete(_collect(output))
-    if inspect.isawaitable(output):
-        return whole(_loop().run_until_complete(_await(output)))
+    if isinstance(output, AsyncIterable) or inspect.isawaitable(output):
+        return whole(_finish(_await(output)))
     if wait := _waits(output):
         return whole(wait())
     if isinstance(output, Iterator):
@@ -77,7 +80,7 @@ def whole(output: Any, deep: int = DEEP) -> Any:
             next="return itertools.islice(..., N), or the code that makes one part",
         )
     parts = {name: whole(part, deep - 1) for name, part in _parts(output, None).items()}
-    if isinstance(output, list | tuple | Mapping):
+    if isinstance(output, (Mapping, *_LISTS)):
         return parts if isinstance(output, Mapping) else [*parts.values()]
     changed = copy.copy(output)
     for name, part in parts.items():
@@ -86,23 +89,35 @@ def whole(output: Any, deep: int = DEEP) -> Any:
 
 
 @cache
-def _loop() -> asyncio.AbstractEventLoop:
+def _loop() -> Any:
+    import asyncio  # 30 ms that other programs do without
+
     return asyncio.new_event_loop()
 
 
-async def _collect(parts: Any) -> list[Any]:
-    return [part async for part in parts]
+def _finish(output: Coroutine[Any, Any, Any]) -> Any:
+    """Run it in a loop of its own; that of a notebook, in which cells run, is set aside meanwhile."""
+    import asyncio
+
+    outer = asyncio._get_running_loop()
+    task = asyncio.current_task() if outer else None
+    if outer and task:
+        asyncio.tasks._leave_task(outer, task)
+    asyncio._set_running_loop(None)
+    try:
+        return _loop().run_until_complete(output)
+    finally:
+        asyncio._set_running_loop(outer)
+        if outer and task:
+            asyncio.tasks._enter_task(outer, task)
 
 
 async def _await(output: Any) -> Any:
-    return await output
+    return await output if inspect.isawaitable(output) else [part async for part in output]
 
 
-def finite(output: Any) -> bool | None:
+def finite(output: Any, deep: int = DEEP) -> bool | None:
     """Whether all floats of an output, in arrays, tensors and containers, are finite; None without any."""
-    if isinstance(output, list | tuple | Mapping):
-        told = [found for part in _parts(output).values() if (found := finite(part)) is not None]
-        return all(told) if told else None
     if isinstance(output, float | complex):
         return math.isfinite(abs(output))
     dtype = getattr(output, "dtype", None)
@@ -111,13 +126,20 @@ def finite(output: Any) -> bool | None:
             return bool(output.isfinite().all()) if output.numel() else None
         if getattr(dtype, "kind", "") in ("f", "c") and output.size:
             return bool(sys.modules["numpy"].isfinite(output).all())
-    return None
+    parts = _parts(output).values() if deep else ()
+    told = [found for part in parts if (found := finite(part, deep - 1)) is not None]
+    return all(told) if told else None
 
 
 def copy_inputs(inputs: Any) -> Any:
-    """Inputs that nothing else holds; what cannot be copied (a generator, a lock) is shared."""
+    """Inputs that nothing else holds; locks and what cannot be copied (a generator, a socket) are shared."""
     with suppress(Exception):
-        return copy.deepcopy(inputs)
+        copyreg.dispatch_table.update(dict.fromkeys(_LOCKS, lambda lock: ""))  # a name: the object itself
+        try:
+            return copy.deepcopy(inputs)
+        finally:
+            for kind in _LOCKS:
+                del copyreg.dispatch_table[kind]
     if type(inputs) in (list, tuple):
         return type(inputs)(copy_inputs(part) for part in inputs)
     return {key: copy_inputs(part) for key, part in inputs.items()} if type(inputs) is dict else inputs
@@ -141,31 +163,28 @@ def has_changed(kept: Any, now: Any, within: tuple[int, ...] = ()) -> bool:
     if isinstance(kept, list | tuple):
         is_other = not isinstance(now, list | tuple) or len(kept) != len(now)
         return is_other or any(has_changed(*pair, within) for pair in zip(kept, now, strict=True))
-    if hasattr(kept, "shape"):
-        return not _is_equal(kept, now)
+    if hasattr(kept, "shape") and (same := _is_equal(kept, now)) is not None:
+        return not same
     if isinstance(kept, bytes | bytearray | set | frozenset | str | int | float):
         return kept == kept and bool(kept != now)
     if callable(kept):
         return False
-    if getattr(kept, "__dict__", None):
-        return type(kept) is not type(now) or has_changed(vars(kept), vars(now), within)
-    return has_changed(_state(kept), _state(now), within)
+    return type(kept) is not type(now) or has_changed(_state(kept), _state(now), within)
 
 
-def _is_equal(kept: Any, now: Any) -> bool:
-    """Compare arrays, tensors and tables; True for those that cannot be compared (sparse and nested ones)."""
+def _is_equal(kept: Any, now: Any) -> bool | None:
+    """Compare arrays, tensors and tables; None for those that cannot be compared (sparse and nested ones)."""
     with suppress(Exception):
         if not hasattr(kept, "dtype"):
             return bool(kept.equals(now))
         same = kept.shape == now.shape and kept.dtype == now.dtype
         return same and bool(((kept == now) | ((kept != kept) & (now != now))).all())
-    return True
+    return None
 
 
 def _state(value: Any) -> list[Any]:
-    """Return the parts that a copy is made of: slots, places of iterators and files, parts of a deque."""
-    try:
+    """Return the parts that a copy is made of: fields, slots, places of iterators, parts of a deque."""
+    made: list[Any] = [getattr(value, "__dict__", None)]
+    with suppress(Exception):  # a lock, a socket: it cannot be copied either
         _, *made = value.__reduce_ex__(4)
-    except Exception:  # a lock, a socket: it cannot be copied either
-        return []
     return [[*part] if isinstance(part, Iterator) else part for part in made]

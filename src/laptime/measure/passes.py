@@ -50,10 +50,8 @@ def _outputs(command: Pass, model: Model, workload: Workload) -> _Result:
 
 def is_pending(output: Any) -> bool:
     """Whether an output is still being computed, as far as JAX's arrays and PyTorch's CUDA streams tell."""
-    if isinstance(output, Mapping):
-        return any(is_pending(part) for part in output.values())
-    if isinstance(output, list | tuple):
-        return any(is_pending(part) for part in output)
+    if isinstance(output, Mapping | list | tuple):
+        return any(map(is_pending, output.values() if isinstance(output, Mapping) else output))
     if getattr(output, "is_cuda", False) is True and (torch := sys.modules.get("torch")):
         return not torch.cuda.current_stream(output.device).query()
     is_ready = getattr(output, "is_ready", None)

@@ -130,10 +130,8 @@ def record_calls(
     first = calls[0]
     again = run([np.array(array) for array in first.inputs])
     repeated = judge(measure([Call(again, first.outputs, first.batch)], against="itself"), "float32")
-    is_equal = [each.tobytes() for each in map(np.asarray, again)] == [
-        output.tobytes() for output in first.outputs
-    ]
-    is_random = repeated.word in ("close", "different") and not is_equal  # empty ones cannot be judged
+    one, two = ([np.asarray(each).tobytes() for each in outputs] for outputs in (first.outputs, again))
+    is_random = repeated.word in ("close", "different") and one != two  # empty ones cannot be judged
     text = f"the reference's outputs differ each time: {repeated.sentence}" if is_random else ""
     # Error of each output, of whole numbers the share that differs, when every float of the inputs changes by
     # two units in its last place.
@@ -236,8 +234,7 @@ def compare(run: Run, recorded: RecordedCalls, *, against: str, dtype: str, fixe
             if fixed and call.batch != recorded.calls[0].batch:
                 continue
             text = str(error).strip().partition("\n")[0][:200]
-            reason = f"it fails on inputs of batch {call.batch} that {against} takes: "
-            reason += f"{type(error).__name__}: {text}"
-            return Agreement(against=against, dtype=dtype, reason=reason)
+            what = f"it fails on inputs of batch {call.batch} that {against} takes"
+            return Agreement(against=against, dtype=dtype, reason=f"{what}: {type(error).__name__}: {text}")
         calls.append(Call(ours, call.outputs, call.batch))
     return measure(calls, against=against, dtype=dtype, rounding=recorded.rounding)

@@ -195,10 +195,9 @@ def libraries() -> dict[str, str]:
 
 def find_version(package: str) -> str | None:
     """Version of an installed package, without importing it."""
-    try:
+    with suppress(metadata.PackageNotFoundError, KeyError, ValueError):
         return metadata.version(package)
-    except (metadata.PackageNotFoundError, KeyError, ValueError):
-        return None
+    return None
 
 
 def packages_sha256(path: Sequence[str] | None = None) -> str:

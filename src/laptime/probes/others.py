@@ -13,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from laptime.kit import system_files
 from laptime.kit.clock import Clock, SystemClock
 from laptime.probes import TimedBlock
 from laptime.records.series import Series, read_metrics
@@ -68,25 +69,19 @@ class OthersWatch:
 
 def children(pid: int | str = "self", root: str = "/") -> float:
     """CPU seconds that the descendants of a process have used so far, those that have ended included."""
-    seconds, process = 0.0, Path(root) / "proc" / str(pid)
-    with suppress(OSError, ValueError, IndexError):  # it has ended, or the kernel keeps no such list
-        for thread in (process / "task").iterdir():
-            for child in (thread / "children").read_text().split():
-                seconds += children(child, root)
-                seconds += sum(_times(Path(root) / "proc" / child)[:2])
-        seconds += sum(_times(process)[2:])
+    seconds = 0.0
+    for each in (pid, *system_files.children(pid, root)):
+        with suppress(OSError, ValueError, IndexError):  # it has ended
+            seconds += sum(_times(Path(root, "proc", str(each)))[2 if each == pid else 0 :])
     return seconds
 
 
 def children_run(pid: int | str = "self", root: str = "/") -> bool:
     """Whether a descendant of a process is running, or ready to run, in this moment."""
-    process = Path(root) / "proc" / str(pid)
-    with suppress(OSError, IndexError):
-        for thread in (process / "task").iterdir():
-            for child in (thread / "children").read_text().split():
-                state = (Path(root) / "proc" / child / "stat").read_text().rpartition(")")[2].split()[0]
-                if state == "R" or children_run(child, root):
-                    return True
+    for child in system_files.children(pid, root):
+        with suppress(OSError, IndexError):
+            if Path(root, "proc", str(child), "stat").read_text().rpartition(")")[2].split()[0] == "R":
+                return True
     return False
 
 
@@ -103,11 +98,9 @@ _STOLEN = 7
 
 def busy(root: str = "/") -> float | None:
     """CPU seconds that all programs and the kernel used since boot, on all CPUs; None: it is not told."""
-    try:
-        with (Path(root) / "proc/stat").open("rb") as file:
-            return busy_seconds(file.readline())
-    except OSError:
-        return None
+    with suppress(OSError), Path(root, "proc/stat").open("rb") as file:
+        return busy_seconds(file.readline())
+    return None
 
 
 def busy_seconds(line: bytes) -> float | None:
@@ -164,10 +157,9 @@ def programs(seconds: float = 0.3, *, at_least: float = 0.02) -> list[Other]:
 def _owner(pid: int) -> str:
     import psutil
 
-    try:
+    with suppress(psutil.Error, KeyError):
         return _printable(psutil.Process(pid).username())
-    except (psutil.Error, KeyError):
-        return ""
+    return ""
 
 
 def _cpu_times() -> dict[int, tuple[str, float]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
 
@@ -73,11 +74,29 @@ def test_code_that_fails_says_why_and_a_short_call_is_no_noise(capsys: pytest.Ca
     laptime.load_ipython_extension(shell)
     assert shell.magics["laptime"]("--budget 0.2 nobody(1)") is None
     assert "'nobody'" in capsys.readouterr().err
-    assert "--budget SECONDS" in (shell.magics["laptime"].__doc__ or "")
+    assert "--budget TIME" in (shell.magics["laptime"].__doc__ or "")
     run = notebook.measure(shell, "--budget 0.2 one()")
     (check,) = [check for check in run.cases[0].checks if check.name == "resolution"]
     assert (check.outcome, "the mean of" in check.sentence) == ("note", True)
     assert len(repr(run.cases)) < 5000
+
+
+@pytest.mark.parametrize("code", ["answer()", "await answer()", "x = await answer(); y = x"])
+def test_a_coroutine_is_awaited_though_a_notebook_has_a_loop_already(code: str) -> None:
+    async def answer() -> int:
+        await asyncio.create_task(asyncio.sleep(0.001))
+        return 42
+
+    async def cell(code: str) -> Any:
+        return notebook.measure(Shell(answer=answer), f"--budget 200ms {code}"), asyncio.current_task()
+
+    async def whole_cell() -> None:
+        run, task = await asyncio.create_task(cell(code))
+        assert run.cases[0].details.inputs["lazy"] == "coroutine"
+        assert run.latency.value > 0.001
+        assert task is not None  # the notebook's own is back
+
+    asyncio.run(whole_cell())
 
 
 def test_a_failure_stands_in_the_html_with_its_reason() -> None:

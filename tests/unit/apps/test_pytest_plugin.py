@@ -32,7 +32,7 @@ def pytest_in(folder: Path, *arguments: str, tests: str = TESTS, nap: float = 0.
     (folder / "test_it.py").write_text(tests.replace("NAP", str(nap)))
     own = "-p", "laptime.apps.pytest_plugin", "-p", "no:cacheprovider", "--rootdir", str(folder)
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", *own, "--laptime-budget", "0.2", *arguments, "test_it.py"],
+        [sys.executable, "-m", "pytest", *own, "--laptime-budget", "200ms", *arguments, "test_it.py"],
         capture_output=True,
         text=True,
         cwd=folder,
@@ -77,6 +77,8 @@ def test_only_skip_and_disable(tmp_path: Path) -> None:
 def test_wrong_options_end_pytest_before_a_test_runs(tmp_path: Path) -> None:
     assert pytest_in(tmp_path, "--laptime-compare-fail", "fast")[0] == 4
     assert pytest_in(tmp_path, "--laptime-only", "--laptime-skip")[0] == 4
+    code, text = pytest_in(tmp_path, "--laptime-budget", "soon")
+    assert (code, "'soon' is not a duration, for example 90s" in text) == (4, True)
 
 
 def test_a_second_call_and_a_failing_one_fail_their_test(tmp_path: Path) -> None:

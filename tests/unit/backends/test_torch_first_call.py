@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
-import copy
 import dataclasses
 import io
 import itertools
@@ -13,6 +12,8 @@ from collections.abc import Iterator
 from contextlib import nullcontext
 from functools import partial
 from multiprocessing.pool import ThreadPool
+from queue import Queue
+from random import Random
 from threading import Lock, Thread
 from typing import Any
 
@@ -216,6 +217,18 @@ class Slots:
     items: list[Any]
 
 
+class Guarded:
+    """An object of a service: it cannot be copied whole, because of its lock."""
+
+    def __init__(self) -> None:
+        self.lock, self.waiting = Lock(), Queue()
+        self.waiting.put(7.0)
+
+    def take(self) -> float:
+        with self.lock:
+            return float(self.waiting.get(block=False))
+
+
 @pytest.mark.parametrize(
     ("model", "inputs", "right"),
     [
@@ -231,11 +244,14 @@ class Slots:
         (next, (iter([7.0, 8.0]),), 7.0),
         (lambda file: len(file.read()), (io.BytesIO(b"1234567"),), 7.0),
         (lambda held: held.pop(), ({7.0},), 7.0),
+        (lambda guarded: guarded.take(), (Guarded(),), 7.0),
+        (lambda dice: dice.randrange(100), (Random(7),), float(Random(7).randrange(100))),
+        (lambda x: float(x.mul_(2).to_dense().sum()), (torch.eye(3).to_sparse(),), 6.0),
     ],
 )
 @pytest.mark.parametrize("on", [backend, null])
 def test_inputs_that_a_call_changes_are_laid_anew(model: Any, inputs: Any, right: float, on: Any) -> None:
-    given = copy.deepcopy(inputs)
+    given = first_call.copy_inputs(inputs)
     session = Session(model, given, on=on)
     assert session.told["changed"]
     session.ask(Block(batch=session.batch, regime="isolated", seconds=0.002, min_calls=5))
@@ -294,6 +310,16 @@ def _object(x: Any) -> Any:
     return cache
 
 
+class Stream:
+    """As clients of servers have it: what comes is known when it is asked for."""
+
+    def __init__(self, x: Any) -> None:
+        self.x = x
+
+    def __aiter__(self) -> Any:
+        return _stream(self.x)
+
+
 def _started(x: Any) -> Any:
     thread = Thread(target=torch.exp, args=(x,))
     thread.start()
@@ -318,6 +344,10 @@ SECOND_POOL = ThreadPool(1)
         (_started, "NoneType"),
         (lambda x: POOL.submit(lambda: x + 1), "float32 (1)"),
         (lambda x: map(torch.exp, [x, x]), "[2 x float32 (1)]"),
+        (lambda x: deque([POOL.submit(torch.exp, x)]), "[float32 (1)]"),
+        (lambda x: {POOL.submit(torch.exp, x)}, "[float32 (1)]"),
+        (lambda x: {"a": POOL.submit(torch.exp, x)}.values(), "[float32 (1)]"),
+        (lambda x: Stream(x), "[3 x float32 (1)]"),
         (lambda x: (x, torch.jit.fork(torch.exp, x)), "[2 x float32 (1)]"),
     ],
 )
@@ -325,6 +355,11 @@ def test_what_is_lazy_is_computed_within_the_call(call: Any, shape: str) -> None
     session = Session(call, torch.ones(1))
     assert session.told["lazy"]
     assert session.outputs().shape == shape
+
+
+def test_what_is_there_is_not_lazy() -> None:
+    outputs = (io.BytesIO(b"an image"), deque([1]), {2}, {"a": 3}.values(), range(4), Cache(), Lock())
+    assert [first_call.kind(output) for output in outputs] == [""] * len(outputs)
 
 
 def test_what_an_object_holds_is_computed_and_an_iterator_without_an_end_is_refused() -> None:
@@ -452,12 +487,20 @@ def test_nan_that_comes_late_is_seen_and_said_to_be_late(on: Any) -> None:
     assert "finite numbers" in told.sentence
 
 
+def test_a_number_that_is_no_tensor_is_looked_at_too() -> None:
+    assert (
+        Session(lambda x: {"loss": x.sum().item() / 0.5}, torch.full((1,), torch.inf)).outputs().finite
+        is False
+    )
+
+
 def test_finite_looks_into_every_float() -> None:
     assert first_call.finite({"a": torch.ones(2), "b": [torch.tensor([1.0, float("nan")])]}) is False
     assert first_call.finite((torch.ones(2, dtype=torch.float16), torch.tensor([1]))) is True
     assert first_call.finite([np.array([1.0, np.inf]), 1]) is False
     assert first_call.finite((1.0, float("nan"))) is False
     assert first_call.finite(torch.eye(2).to_sparse()) is None
+    assert first_call.finite([Answer({"a": float("nan")}), Cache()]) is False
     assert [first_call.finite(each) for each in (torch.tensor([1, 2]), np.arange(3), "nothing", None)] == [
         None
     ] * 4

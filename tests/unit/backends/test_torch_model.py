@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
+import types
+from collections import deque
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -259,8 +261,42 @@ def test_methods_partials_and_objects_are_seen_through() -> None:
         def run(self, x: Any) -> Any:
             return self.net(x)
 
-    for call in (net, net.forward, partial(net), Wrapper().run, lambda x: net(x)):
+    class Slots:
+        __slots__ = ("net",)
+
+        def __init__(self) -> None:
+            self.net = net
+
+        def __call__(self, x: Any) -> Any:
+            return self.net(x)
+
+    class Shared:
+        nets: ClassVar[dict[str, Any]] = {"a": net}
+
+        def __call__(self, x: Any) -> Any:
+            return self.nets["a"](x)
+
+        @classmethod
+        def run(cls, x: Any) -> Any:
+            return cls.nets["a"](x)
+
+    class Naming:
+        def __call__(self, x: Any) -> Any:
+            return net(x)
+
+    models = types.ModuleType("models_of_somebody")
+    models.net = net  # type: ignore[attr-defined]
+    named: dict[str, Any] = {"models": models, "net": net}
+    exec("def by_module(x): return models.net(x)\ndef unused(x): return x.net(models)", named)
+    calls = (
+        *(net, net.forward, partial(net), lambda x: net(x), lambda x, held=net: held(x)),
+        *(Wrapper().run, Slots(), Slots().__call__, Shared(), Shared.run, Naming(), named["by_module"]),
+        *(deque([net]).pop, {1: (net,)}.get, lambda x, *, held=[net]: held[0](x)),
+    )
+    for call in calls:
         assert modules_in(call) == [net]
+    for call in (named["unused"], lambda x: torch.nn.functional.relu(x), types.SimpleNamespace(net=1)):
+        assert modules_in(call) == []
     model = in_memory(Wrapper().run, torch.ones(1, 2))
     assert model.workload(3).call().shape == (3, 2)
     with pytest.raises(UsageError, match="cast"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -179,7 +180,9 @@ def test_what_files_from_elsewhere_name_is_not_run_unasked(
     laptime("compare", *map(str, paths))
     assert len(measured) == 1
     elsewhere = [str(path.replace(tmp_path / path.name)) for path in paths]
+    monkeypatch.setattr(sys, "path", [folder for folder in sys.path if folder not in ("", str(tmp_path))])
     ended = laptime("compare", *elsewhere)
+    assert str(tmp_path) not in sys.path  # a stranger's folder may hold a psutil.py, too
     assert ended.code == 3
     assert "--again" in ended.err
     assert len(measured) == 1

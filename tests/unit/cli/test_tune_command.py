@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -280,3 +282,18 @@ def test_an_option_of_ours_behind_the_script_is_noted_unless_the_script_knows_it
     ended = laptime("tune", "--no-save", "train.py", "--name", "mine", "-o", "x.json", "--lr", "0.1")
     assert ended.err.count("note: ") == 1
     assert "note: -o" in ended.err
+
+
+@pytest.mark.parametrize("goal", ["latency", "memory"])
+def test_a_model_without_its_framework_says_how_to_get_it(
+    laptime: Laptime, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, goal: str
+) -> None:
+    (tmp_path / "torch.py").write_text("raise ModuleNotFoundError('there is none', name='torch')\n")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")]))
+    ended = laptime("tune", "--goal", goal, "torchvision:resnet18")
+    what, why, next = ended.err.splitlines()[-3:]
+    assert ended.code == 2
+    assert what == "error: torch is not installed"
+    assert sys.executable in why
+    assert next.startswith("next:  pip install ")
+    assert "laptime" not in next  # no package index has it

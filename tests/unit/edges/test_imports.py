@@ -212,6 +212,27 @@ def test_one_benchmark_without_a_time_does_not_lose_the_others(tmp_path: Path) -
     assert [case.target for case in run.cases if case.status == "failed"] == ["suite.time_none"]
 
 
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"results": [*HYPERFINE["results"], {"command": "x", "mean": None, "user": None, "system": None}]},
+        {"results": [*HYPERFINE["results"], {**HYPERFINE["results"][0], "times": [0.1, None]}]},
+        *(
+            {**PYTEST, "benchmarks": [*PYTEST["benchmarks"], {"name": "x", "stats": stats}]}
+            for stats in (None, {}, {"median": None}, {"median": 0.1, "data": [0.1, None]})
+        ),
+        {**GOOGLE, "benchmarks": [*GOOGLE["benchmarks"], {"name": "BM_X", "real_time": None}]},
+    ],
+    ids=lambda document: str([*document.values()][-1])[-60:],
+)
+def test_a_time_that_was_not_written_down_costs_its_own_case_alone(document: Any, tmp_path: Path) -> None:
+    (run,) = read(tmp_path, document)
+    assert len(run.cases) > 2
+    assert [case.status for case in run.cases[:-1]] == ["ok"] * (len(run.cases) - 1)
+    assert run.cases[-1].failure is not None
+    assert "missing" in run.cases[-1].failure.why
+
+
 def test_asv_before_2018_has_numbers_and_rows_by_name(tmp_path: Path) -> None:
     old = {
         "commit_hash": "05d2",
@@ -261,22 +282,25 @@ def test_google_benchmark_has_a_sample_a_repetition(tmp_path: Path) -> None:
         "error_occurred": True,
         "error_message": "no file",
     }
-    (run,) = read(tmp_path, {**GOOGLE, "benchmarks": [*GOOGLE["benchmarks"], failed]})
+    # Since version 1.8 there are skipped ones, too.
+    skipped = {"name": "BM_Gpu", "real_time": 0.0, "skipped": True, "skip_message": "no GPU"}
+    (run,) = read(tmp_path, {**GOOGLE, "benchmarks": [*GOOGLE["benchmarks"], failed, skipped]})
     assert (run.started, run.environment.host) == ("2023-05-16T08:20:30Z", "build-7")
     assert run.environment.vcpus == 8
-    copy, lock, old, broken = run.cases
+    copy, lock, old, *others = run.cases
     assert copy.series[0].samples == pytest.approx([1e-5, 1.1e-5, 1.2e-5])
     assert copy.series[0].calls == [1000] * 3
     assert (copy.series[1].key, copy.series[1].metric.unit) == (("bytes_per_second", None), "1/s")
     assert (lock.axes, lock.series[0].samples) == ({"threads": 4}, [0.002])
     assert (old.target, old.series[0].samples) == ("BM_Old", pytest.approx([7.1e-8]))
-    assert broken.status == "failed"
-    assert broken.failure is not None
-    assert broken.failure.why == "no file"
+    assert [case.status for case in others] == ["failed", "failed"]
+    assert [case.failure.why for case in others if case.failure] == ["no file", "no GPU"]
 
 
 def test_a_byte_order_mark_is_no_damage(tmp_path: Path) -> None:
     assert len(read(tmp_path, "\ufeff" + json.dumps(HYPERFINE))) == 1
+    (tmp_path / "shell.json").write_bytes(json.dumps(HYPERFINE).encode("utf-16"))  # as PowerShell writes
+    assert len(imports.read(tmp_path / "shell.json")) == 1
 
 
 @pytest.mark.parametrize(

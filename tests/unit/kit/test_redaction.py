@@ -37,6 +37,21 @@ from laptime.kit.extras import install
         ("--max-tokens|64|--tokenizer|t.json", "--max-tokens|64|--tokenizer|t.json"),
         ("--option|max_tokens=3", "--option|max_tokens=3"),
         ("model.py:build|--batch|1,8|--name|key", "model.py:build|--batch|1,8|--name|key"),
+        ("token:build|auth.py:key", "token:build|auth.py:key"),
+        ('--body|{"m":1,"api_key":"abc","n":5}', '--body|{"m":1,"api_key":"...","n":5}'),
+        ('--body|{"h": {"X-Key": "a b", "n": 5}}', '--body|{"h": {"X-Key": "...", "n": 5}}'),
+        ("--option|headers={'accessToken': 'abc'}", "--option|headers={'accessToken': '...'}"),
+        (r'"{\"password\": \"a,c\"}"', r'"{\"password\": \"...\"}"'),
+        ("--name|hf_q8Zt4Lw0Xb2Vn6Ms1Rc5", "--name|..."),
+        ("--name|hf_bert_large_uncased_whole_word", "--name|hf_bert_large_uncased_whole_word"),
+        ("http://h/bot110201:AAHdqTc-vCH1vGWJxfSeofSAs0K5P/v1", "http://h/bot110201:.../v1"),
+        ("http://h/services/T0/B0/q8Zt4Lw0Xb2Vn6Ms1Rc5", "http://h/services/T0/B0/..."),
+        ("http://h/access_token/abc/v1", "http://h/access_token/.../v1"),
+        (
+            "http://h/models/Meta-Llama-3.1-8B-Instruct-fp8:stream",
+            "http://h/models/Meta-Llama-3.1-8B-Instruct-fp8:stream",
+        ),
+        ("http://q8Zt4Lw0Xb2Vn6Ms1Rc5.endpoints.cloud/v1", "http://q8Zt4Lw0Xb2Vn6Ms1Rc5.endpoints.cloud/v1"),
     ],
 )
 def test_a_command_line_is_kept_without_secrets(line: str, kept: str) -> None:
@@ -49,6 +64,20 @@ def test_a_text_loses_secrets_of_the_line_and_of_the_environment(monkeypatch: py
     text = "abcd in X: abcd, correct horse, Oslo, Basic dXNlcg==, http://u:p@h/x?y=z"
     expected = "... in X: ..., ..., Oslo, Basic ..., http://h/x?y=..."
     assert redaction.text(text, ["-HX:abcd"]) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("KeyError: {'Authorization': 'Bearer abc', 'n': 1}", "KeyError: {'Authorization': '...', 'n': 1}"),
+        ("post(api_key='abc', n=1), HF_TOKEN=abc", "post(api_key='...', n=1), HF_TOKEN=..."),
+        ("Authorization: Token abc", "Authorization: ..."),
+        ("  rows = sorted(rows, key=len)", "  rows = sorted(rows, key=len)"),
+        ("unexpected token at 3 in http://h/q8Zt4Lw0Xb2Vn6Ms1Rc5", "unexpected token at 3 in http://h/..."),
+    ],
+)
+def test_a_message_loses_what_it_says_to_be_secret(text: str, kept: str) -> None:
+    assert redaction.text(text) == kept
 
 
 def test_headers_may_stand_in_a_file(tmp_path: Path) -> None:

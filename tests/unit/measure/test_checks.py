@@ -276,6 +276,19 @@ def test_precision(spread: float, plan: dict[str, Setting], word: str) -> None:
     assert outcome("precision", case(timings(0.01, spread=spread, processes=1)), plan) == word
 
 
+def test_precision_that_was_missed_says_why_and_asks_for_nothing_that_nobody_asked() -> None:
+    wide = case(timings(0.01, spread=0.6, processes=1))
+    for made, plan, words in (
+        (wide, wish(0.02), "asked was ±2.0%: time was up"),
+        (wide, wish(0.0), "%: time was up"),
+        (structs.replace(wide, status="interrupted"), wish(0.0), "%: it was interrupted"),
+    ):
+        found = check("precision", made, plan)
+        assert found is not None
+        assert found.sentence.endswith(words)
+        assert ("asked" in found.sentence) == ("asked" in words)
+
+
 def test_precision_of_too_few_samples() -> None:
     found = check("precision", case(timings(0.01, n=4, processes=1)))
     assert found is not None

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fixtures.fake_root import FakeRoot
-from laptime.probes.host_memory import available_bytes, peak_of
+from laptime.probes.host_memory import available_bytes, peak_of, resident
 
 MIB = 2**20
 on_linux = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
@@ -79,6 +79,34 @@ def test_memory_of_a_child_that_lives_or_ends_within_the_call_counts_and_is_mark
     assert 200 * 2**20 < ended.increase < 300 * 2**20
     assert "child processes" in ended.note
     assert "child" not in peak_of(lambda: None).note
+
+
+@on_linux
+def test_memory_that_a_child_takes_for_each_call_is_added_by_each_and_what_it_keeps_is_seen() -> None:
+    code = (
+        "import sys\nkept = []\nfor line in sys.stdin:\n b = bytearray(int(line) << 20)\n"
+        " kept += [b] * (len(b) < 50 << 20)\n print(len(b), flush=True)"
+    )
+    pipe = subprocess.PIPE
+    child = subprocess.Popen([sys.executable, "-c", code], text=True, stdin=pipe, stdout=pipe, bufsize=1)
+    talk = (child.stdin, child.stdout)
+    assert talk[0] is not None
+    assert talk[1] is not None
+
+    def ask(megabytes: int) -> None:
+        print(megabytes, file=talk[0])
+        talk[1].readline()
+
+    ask(100)
+    assert 90 * 2**20 < peak_of(lambda: ask(100)).increase < 130 * 2**20
+    ask(1)
+    held = resident()
+    ask(30)
+    more = resident()
+    child.communicate("")
+    assert held is not None
+    assert more is not None
+    assert 25 * 2**20 < more - held < 40 * 2**20
 
 
 def test_what_the_call_raises_passes_through() -> None:

@@ -1,16 +1,18 @@
 """What the terminal shows in the odd cases."""
 
+import itertools
 import re
 
 import pytest
 from msgspec import structs
 
-from fixtures import runs
+from fixtures import profiles, runs
 from laptime.kit import registry
 from laptime.records.case import Failure
 from laptime.records.check import Check
 from laptime.records.plan import Setting
 from laptime.reports.documents import document
+from laptime.reports.documents.bench.reasons import reasons
 from laptime.reports.formats import markdown, text
 
 HOSTILE = "</script><script>alert(1)</script>|`a`\x1b[2J\u202e\n# x"
@@ -74,6 +76,14 @@ def test_run_without_saving_does_not_claim_a_file():
     shown = text.render(runs.run(runs.case(runs.timings(0.02)), plan={"save": Setting(value=False)}))
     assert "Not saved" in shown
     assert "Saved 2026" not in shown
+
+
+def test_a_profile_that_was_interrupted_before_it_had_an_answer_is_not_trusted():
+    stopped = structs.replace(profiles.example(), status="interrupted", profile=None, findings=[])
+    for shown in (text.render(stopped), text.render(stopped, brief=True), markdown.render(stopped)):
+        assert "nothing was measured" in shown
+        assert "trusted" not in shown
+        assert "no check found fault" not in shown
 
 
 @pytest.mark.parametrize("report", [text, markdown])
@@ -152,6 +162,18 @@ def test_the_cause_comes_before_what_it_causes(cause: str) -> None:
     assert told.index("the program") < told.index("a CPU")
     alone = structs.replace(case, checks=[checks[1], checks[0]])
     assert "by itself" not in text.render(runs.run(alone))
+
+
+def test_reasons_stand_in_the_order_in_which_one_causes_the_next() -> None:
+    order = ["recompiled", "disturbed", "settled", "precision"]
+    for names in itertools.permutations(order):
+        checks = [Check(name, "warn", f"reason {name}", "") for name in names]
+        run = runs.run(structs.replace(runs.case(runs.timings(0.02)), checks=checks))
+        assert [reason.name for reason in reasons(run)] == order
+        assert "reason recompiled; 3 more reasons" in text.render(run, brief=True)
+    failed = structs.replace(checks[0], name="finite", outcome="fail", sentence="NaN")
+    run = runs.run(structs.replace(runs.case(runs.timings(0.02)), checks=[*checks, failed]))
+    assert reasons(run)[0].name == "finite"  # why it is invalid comes before why it is noisy
 
 
 def test_reasons_that_are_counted_stand_in_the_report() -> None:

@@ -29,10 +29,12 @@ HEADS = ("test", "median", "95 % interval", "samples", "verdict")
 
 
 def _seconds(text: str) -> float:
-    seconds = float(text)
-    if not 0 < seconds < 86400:
-        raise ValueError(text)
-    return seconds
+    from laptime.kit import errors, units
+
+    try:
+        return units.seconds(text)
+    except errors.UsageError as error:
+        raise argparse.ArgumentTypeError(f"{error.what}, {error.next}") from error
 
 
 _SWITCH = {"action": "store_true"}
@@ -40,10 +42,7 @@ _OPTIONS: dict[str, tuple[dict[str, Any], str]] = {
     "only": (_SWITCH, "Run only tests that measure."),
     "skip": (_SWITCH, "Skip tests that measure."),
     "disable": (_SWITCH, "Call each function once and measure nothing."),
-    "budget": (
-        {"type": _seconds, "default": 1.0, "metavar": "SECONDS"},
-        "Seconds of measuring a test, 1 by default.",
-    ),
+    "budget": ({"type": _seconds, "default": 1.0, "metavar": "TIME"}, "Time to measure a test; default 1s."),
     "save": ({"metavar": "NAME"}, "Keep the timings under .laptime/ by this name."),
     "compare": (
         {"nargs": "?", "const": "last", "metavar": "RUN"},

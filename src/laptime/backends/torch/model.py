@@ -249,7 +249,7 @@ class TorchModel(ByBatch[TorchWorkload]):
         finally:
             module.set_num_threads = set_threads
         told: dict[str, Any] = {
-            "finite": finite(tensors.tensors(output)),
+            "finite": finite(output),
             "shape": tensors.words(output),
             "threads": next((number for number in threads if number != asked), asked),
         }

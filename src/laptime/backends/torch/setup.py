@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import copy
 import dis
+import gc
 import types
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 from laptime.backends import _shared
@@ -24,7 +26,7 @@ from laptime.kit.errors import TargetError, UsageError
 from laptime.records.plan import Variant
 from laptime.targets import Program, arguments
 
-_LOOKED = 2000  # objects around a model
+_LOOKED = 5000  # objects around a model
 _COMPILED_SHAPES = 64  # torch stops compiling new shapes after 8, and runs them eager without a word
 
 
@@ -49,14 +51,10 @@ class Setup:
         if is_users and any(self._changes(module) for module in modules_in(call)):
             call = _copy(call)
         facts = dict(program.facts)
-        modules = modules_in(call)
-        for module in modules:
+        has_mode = not {"mode", "phase"}.isdisjoint(self.variant.options)
+        for module in modules_in(call):
             self._training += [(part, part.training) for part in module.modules()]
-            if (
-                self.variant.train
-                or program.untrained
-                or not {"mode", "phase"}.isdisjoint(self.variant.options)
-            ):
+            if self.variant.train or program.untrained or has_mode:
                 module.train(bool(self.variant.train) or self.variant.options.get("mode") == "train")
             elif is_users and module.training:  # running statistics of the user's model stay his
                 self._buffers += [(buffer, buffer.clone()) for buffer in module.buffers()]
@@ -129,10 +127,8 @@ class Setup:
     def inputs(self, program: Program, batch: int) -> Any:
         """Inputs on the device: as given, or made for a batch size from the seed, equal in each process."""
         with seeded(self.variant.seed):
-            if program.make is not None:
-                inputs = program.make(batch)
-            else:
-                inputs = () if program.inputs is None else program.inputs
+            given = () if program.inputs is None else program.inputs
+            inputs = given if program.make is None else program.make(batch)
         return tensors.move(inputs, self.device, dtype=self.dtype, channels_last=self.variant.channels_last)
 
     def compile_call(self, call: Callable[..., Any]) -> Callable[..., Any]:
@@ -162,8 +158,8 @@ class Setup:
 
 
 def modules_in(call: Any) -> list[torch.nn.Module]:
-    """The modules that a callable is made of: itself, or what its objects, containers, closures and the
-    globals that it names hold, nearest first."""
+    """The modules that a callable is made of: itself, or what its objects and their classes, containers,
+    closures, defaults and the globals that it names hold, nearest first."""
     modules: dict[int, torch.nn.Module] = {}
     waiting, seen = deque([call]), set[int]()
     while waiting and len(seen) < _LOOKED:
@@ -188,24 +184,30 @@ def _around(part: Any) -> list[Any]:
         case types.MethodType():
             return [part.__self__, part.__func__]
         case types.FunctionType():
-            named = [each.argval for each in dis.get_instructions(part) if each.opname == "LOAD_GLOBAL"]
-            cells = [cell.cell_contents for cell in part.__closure__ or () if _is_filled(cell)]
-            return cells + [part.__globals__[name] for name in named if name in part.__globals__]
+            defaults = [*(part.__defaults__ or ()), *(part.__kwdefaults__ or {}).values()]
+            return [*gc.get_referents(*(part.__closure__ or ())), *defaults, *_find_globals(part)]
         case Mapping():
             return list(part.values())
         case list() | tuple() | set():
             return list(part)
-        case type() | types.ModuleType():
+        case type():
+            held = (torch.nn.Module, Mapping, list, tuple)
+            return [each for base in part.__mro__ for each in vars(base).values() if isinstance(each, held)]
+        case types.ModuleType():
             return []
-    return list(getattr(part, "__dict__", {}).values())
+    kind = type(part)
+    fields = getattr(part, "__dict__", {}).values()
+    return [*fields, *gc.get_referents(part), kind, getattr(kind, "__call__", None)]  # noqa: B004 - of the class
 
 
-def _is_filled(cell: Any) -> bool:
-    try:
-        _ = cell.cell_contents
-    except ValueError:
-        return False
-    return True
+def _find_globals(function: types.FunctionType) -> Iterator[Any]:
+    """Yield the globals that a function names; of a module, the attribute that it takes."""
+    for each, then in pairwise(dis.get_instructions(function)):
+        value = function.__globals__.get(each.argval) if each.opname == "LOAD_GLOBAL" else None
+        if not isinstance(value, types.ModuleType):
+            yield value
+        elif value.__name__.partition(".")[0] != "torch":  # whose own functions hold no model
+            yield vars(value).get(then.argval)
 
 
 def with_guess(program: Program) -> Program:

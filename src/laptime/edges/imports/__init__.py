@@ -29,7 +29,8 @@ def read(path: Path, format: str = "") -> list[Run]:
     try:
         if path.stat().st_size > MOST_BYTES:
             raise UsageError(f"{path} is larger than 1 GiB", why="results of benchmarks are smaller")
-        document = _decode(path.read_text(encoding="utf-8-sig"))
+        content = path.read_bytes()
+        document = _decode(content.decode(json.detect_encoding(content)))
     except OSError as error:
         raise UsageError(f"{path} cannot be read", why=error.strerror or str(error)) from error
     except (ValueError, RecursionError) as error:

@@ -10,7 +10,6 @@ import hashlib
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -84,7 +83,7 @@ def to_case(
     tool: str,
     target: str,
     axes: Mapping[str, Axis],
-    samples: Sequence[float],
+    samples: Sequence[float | None],
     *,
     calls: int = 1,
     note: str = "",
@@ -102,10 +101,10 @@ def make_failed(tool: str, target: str, axes: Mapping[str, Axis], why: str) -> C
     return structs.replace(case(tool, target, axes, []), status="failed", failure=failure)
 
 
-def latency(samples: Sequence[float], *, calls: int = 1, note: str = "") -> Series:
-    """Times of calls in seconds, each the mean of so many calls.
+def latency(samples: Sequence[float | None], *, calls: int = 1, note: str = "") -> Series:
+    """Times of calls in seconds, each the mean of so many calls. None: not written down, as JSON has NaN.
     Raises ValueError: none, or one that is no time."""
-    values = [float(value) for value in samples]
+    values = [math.nan if value is None else float(value) for value in samples]
     if not values or not all(math.isfinite(value) and value > 0 for value in values):
         raise ValueError("a time is missing, not finite, or not above zero: its clock may be too coarse")
     return Series(
@@ -135,9 +134,7 @@ def environment(
 ) -> Environment:
     """The machine as a tool wrote it down; fields that it left out are empty, or 0. names: host, os, python,
     cpu."""
-    number = 0
-    with suppress(ValueError):
-        number = max(0, int(str(cpus)))
+    number = int(str(cpus)) if str(cpus).isdecimal() else 0
     texts: dict[str, Any] = {name: str(names.get(name) or "") for name in ("host", "os", "python", "cpu")}
     # Bytes in `16GB`, `16384 kB` or a plain number, 0 for anything else.
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kKMGT]?)(i?)B?\s*", str(memory))

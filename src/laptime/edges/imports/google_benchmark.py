@@ -34,7 +34,7 @@ def matches(document: Any) -> bool:
 
 def _tells(entry: dict[str, Any]) -> bool:
     """Whether it has a time, or says why not; fits of complexity (`_BigO`, `_RMS`) have neither."""
-    return bool({"real_time", "error_occurred"} & entry.keys())
+    return bool({"real_time", "error_occurred", "skipped"} & entry.keys())
 
 
 def runs(document: Any, path: Path) -> list[Run]:
@@ -69,14 +69,15 @@ def _name(entry: dict[str, Any]) -> str:
 def _case(name: str, entries: list[dict[str, Any]]) -> Case:
     threads = next((entry["threads"] for entry in entries if entry.get("threads", 1) != 1), None)
     axes: dict[str, Axis] = {"threads": int(threads)} if threads else {}
-    errors = [str(entry.get("error_message") or "") for entry in entries if entry.get("error_occurred")]
-    if errors:
-        return _records.make_failed(TOOL, name, axes, errors[0])
+    failed = next((each for each in entries if each.get("error_occurred") or each.get("skipped")), None)
+    if failed:
+        why = str(failed.get("error_message") or failed.get("skip_message") or "")
+        return _records.make_failed(TOOL, name, axes, why)
     kept = [entry for entry in entries if not _kind(entry)]
     note = "the mean of the iterations of a repetition"
     if not kept:
         kept, note = [entry for entry in entries if _kind(entry) == "median"], "the median of the repetitions"
-    times = [float(each["real_time"]) * _SECONDS[each.get("time_unit", "ns")] for each in kept]
+    times = [float(each["real_time"] or 0) * _SECONDS[each.get("time_unit", "ns")] for each in kept]
     calls = max([int(each.get("iterations") or 1) for each in kept], default=1)
     case = _records.to_case(TOOL, name, axes, times, calls=calls, note=note)
     # What its author counted; a rate says so by its name.

@@ -37,7 +37,7 @@ def runs(document: Any, path: Path) -> list[Run]:
 
 
 def _case(benchmark: dict[str, Any]) -> Case:
-    stats = benchmark["stats"]
+    stats = benchmark["stats"] or {}
     calls = int(stats.get("iterations") or 1)
     samples = stats.get("data") or benchmark.get("data")
     rounds = f"{stats.get('rounds', '?')} rounds; the rounds themselves were not saved"
@@ -49,4 +49,4 @@ def _case(benchmark: dict[str, Any]) -> Case:
     target = str(benchmark.get("fullname") or benchmark["name"])
     if axes:
         target = target.partition("[")[0]
-    return _records.to_case(TOOL, target, axes, samples or [stats["median"]], calls=calls, note=note)
+    return _records.to_case(TOOL, target, axes, samples or [stats.get("median")], calls=calls, note=note)

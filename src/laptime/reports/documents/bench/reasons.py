@@ -26,7 +26,7 @@ from laptime.reports.documents import verdicts as checks
 
 _MOST = 2  # cases that a sentence names
 _RANK = {"fail": 0, "warn": 1, "note": 2, "ok": 3}
-_EFFECTS = ("disturbed", "settled", "precision")  # checks whose finding another may explain; they come later
+_EFFECTS = {"disturbed": 1, "settled": 2, "precision": 3}  # may be explained by others and those before them
 _CAUSES = ("growth", "quota", "waits_for_itself")  # notes that explain what these found
 
 
@@ -50,7 +50,7 @@ def reasons(run: Run) -> list[Reason]:
         if check.outcome != "ok":
             new = Reason(**{**structs.asdict(check), "next": whole(check.next, run)}, cases=[])
             reasons.setdefault((check.name, check.outcome, check.sentence), new).cases.extend(cases)
-    return sorted(reasons.values(), key=lambda each: (_RANK[each.outcome], each.name in _EFFECTS))
+    return sorted(reasons.values(), key=lambda each: (_RANK[each.outcome], _EFFECTS.get(each.name, 0)))
 
 
 def against(reasons: list[Reason]) -> list[Reason]:
