@@ -19,7 +19,7 @@ from laptime.analysis.student_t import t_quantile
 from laptime.records.case import Case
 from laptime.records.load import ANSWERED, AT_ONCE, Level
 from laptime.records.quantity import Quantity
-from laptime.records.requests import GAP, TPOT, TTFT, Requests
+from laptime.records.requests import GAP, TPOT, TTFT, Requests, after_the_first
 from laptime.records.series import Metric
 
 QUANTILES = {"median": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99}
@@ -98,7 +98,7 @@ def level_stats(case: Case, level: float = LEVEL) -> LevelStats | None:
         return None
     at_once = facts.arrivals == AT_ONCE
     start = 0 if at_once else int(np.nonzero(whole)[0][settle(requests.latency[whole]).start])
-    weighed = balance(requests.due, requests.end) if facts.kind == "open" else Balance(False, 0.0)
+    weighed = balance(requests.due, requests.end, facts.rate) if facts.kind == "open" else Balance(False, 0.0)
     latency = requests.latency[start:]
     finite = latency[np.isfinite(latency)]
     mean, ends = float(finite.mean()), mean_interval(finite, level)
@@ -148,7 +148,7 @@ def rows_of(requests: Requests) -> Rows:
         np.where(whole, [each[side] if each else np.nan for each in usage], np.nan) for side in (0, 1)
     )
     streamed = whole & np.asarray([bool(chunk) for chunk in chunks], dtype=bool)
-    after_the_first = _after_the_first(output, np.asarray([len(chunk) for chunk in chunks], dtype=float))
+    after = np.asarray([after_the_first(each, len(times)) for each, times in zip(usage, chunks, strict=True)])
     told = [each for each, is_told in zip(chunks, streamed, strict=True) if is_told]
     return Rows(
         due=due,
@@ -157,19 +157,12 @@ def rows_of(requests: Requests) -> Rows:
         late=np.where(whole, woken - due, np.nan),
         turn=np.where(whole, sent - woken, np.nan),
         ttft=np.where(streamed, first - due, np.nan),
-        tpot=(end - first) / after_the_first,
+        tpot=(end - first) / np.where(whole & (after > 0), after, np.nan),
         turns=np.asarray(requests.column("turn"), dtype=float)[order] + 1,
         prompt=prompt,
         output=output,
         gaps=np.concatenate([[], *map(np.diff, told)]),
     )
-
-
-def _after_the_first(output: Floats, chunks: Floats) -> Floats:
-    """Tokens that came after the first chunk, which held as many as the others did on average; nan of an
-    answer in one piece."""
-    held = np.where((chunks > 1) & (chunks < output), output / np.maximum(chunks, 1), 1.0)
-    return np.where((output > 1) & (chunks != 1), output - held, np.nan)
 
 
 def _rate_answers(requests: Rows, facts: Level, weighed: Balance) -> Stat:
@@ -179,12 +172,10 @@ def _rate_answers(requests: Rows, facts: Level, weighed: Balance) -> Stat:
     ends, begin = np.sort(requests.end[whole]), float(requests.due[0])
     between, count = None, float(len(ends))
     if weighed.grows:
-        # Seconds between the first answer and the last before the queue ends, and how many came in them.
-        inside = ends[ends <= requests.due[-1]]
-        if 2 * len(inside) < len(ends):
-            under_way = int((requests.due <= ends[0]).sum()) - int((requests.end <= ends[0]).sum())
-            inside = ends[: max(2, len(ends) - under_way)]
-        seconds, count = float(inside[-1] - inside[0]), float(len(inside) - 1)
+        # From the middle of one half of the answers to that of the other: slots may answer in waves.
+        count = float(len(ends) - len(ends) // 2)
+        seconds = float(ends[-(len(ends) // 2) :].mean() - ends[: len(ends) // 2].mean())
+        between = mean_interval(np.diff(ends))
     elif facts.arrivals == AT_ONCE:
         seconds = float(ends[-1]) - begin
         between = _of_bridge(ends - begin)
@@ -201,7 +192,9 @@ def _rate_answers(requests: Rows, facts: Level, weighed: Balance) -> Stat:
             seconds = (last - first) * n / max(1, n - 1)
     value = count / seconds if seconds > 0 else math.nan
     around = None
-    if between and between[0] > 0 and math.isfinite(value):
+    if weighed.least < value:
+        around = weighed.least, value
+    elif between and between[0] > 0 and math.isfinite(value):
         middle = 2 / (between[0] + between[1])
         around = value / middle / between[1], value / middle / between[0]
     quantity = Quantity.of(value, around, len(ends), "1/s") if math.isfinite(value) else None
@@ -270,7 +263,7 @@ def tokens(rows: Rows, facts: Level, steady: int, answered: float) -> Tokens | N
         tpot=_quantiles(_drop_nan(rows.tpot[steady:]), TPOT),
         gap=_quantiles(rows.gaps, GAP),
         exact=counted and facts.chunks == int(output.sum()),
-        sent=float(prompt.mean()) * answered if counted else None,
+        sent=float(prompt.mean()) * answered if counted and prompt.any() else None,
         got=float(output.mean()) * answered if counted else None,
         prompt=float(prompt.mean()) if len(prompt) else 0.0,
         output=float(output.mean()) if len(output) else 0.0,

@@ -59,7 +59,7 @@ def open_loop(case: Case) -> OpenLoop | None:
 # Requests of a level, whose service times are unknown.
 
 SLICES = 20
-_SURE = 0.99
+_SURE, _PERHAPS = 0.99, 0.9
 STEP, BY_CHANCE = 1.5, 0.001  # of a step: its size, and the chance of finding one if there is none
 FEWEST, FEWEST_LOST = 30, 5  # answers of which one pause can be the longest; requests that waited meanwhile
 
@@ -69,29 +69,42 @@ class Balance(NamedTuple):
 
     grows: bool  # the queue certainly grew through the window
     growth: float  # requests per second that came more than went
+    least: float = math.inf  # answers per second that it may be instead of what came, if it perhaps grew
 
 
-def balance(due: Floats, end: Floats) -> Balance:
+def balance(due: Floats, end: Floats, rate: float | None = None) -> Balance:
     """Balance requests by when each was due and ended, in order of due, in seconds.
 
-    Arrivals less departures, slice by slice: their mean is above zero if more comes than goes. At first
-    that is so of every server, while the first answers are under way, but latency does not grow then."""
-    last = float(due[-1]) if len(due) else 0.0
-    slices = min(SLICES, len(due) // 3)
-    if slices < 5 or last <= due[0]:
+    A server falls behind if an answer takes more of the time in which it has any request than there is
+    between two arrivals; or if more comes than goes in the mean of slices. At first the latter is so of every
+    server, while the first answers are under way, but latency does not grow then.
+
+    rate: at which requests were meant to come; None: as they did."""
+    last, count = float(due[-1]) if len(due) else 0.0, len(due)
+    if count < FEWEST_LOST or last <= due[0]:
         return Balance(False, 0.0)
-    edges = np.linspace(float(due[0]), last, slices + 1)
-    net = (np.histogram(due, edges)[0] - np.histogram(end, edges)[0]).astype(float)
-    growth = float(net.sum()) / (last - float(due[0]))
-    return Balance(_is_above_zero(net) and _rises(end - due), growth)
+    seconds, latency, ends = last - float(due[0]), end - due, np.sort(end)
+    busy = ends[1:] - np.maximum(ends[:-1], due[1:])
+    parts = np.asarray([part.mean() for part in np.array_split(busy, min(10, len(busy) // 2))])
+    between = max(seconds / (count - 1), 1 / rate if rate else 0.0)
+    behind = _is_above_zero(parts - between)
+    if (slices := min(SLICES, count // 3)) >= FEWEST_LOST:
+        edges = np.linspace(float(due[0]), last, slices + 1)
+        behind |= _is_above_zero(np.histogram(due, edges)[0] - np.histogram(end, edges)[0])
+    growth = float((end > last).sum()) / seconds
+    if behind and _rises(latency, _SURE):
+        return Balance(True, growth)
+    perhaps = float(busy.mean()) > between and _rises(latency, _PERHAPS)
+    error = t_quantile(0.975, len(parts) - 1) * float(parts.std(ddof=1)) / math.sqrt(len(parts))
+    return Balance(False, growth, 1 / (float(busy.mean()) + error) if perhaps else math.inf)
 
 
-def _is_above_zero(net: Floats) -> bool:
-    error = float(net.std(ddof=1)) / math.sqrt(len(net))
-    return float(net.mean()) > t_quantile(_SURE, len(net) - 1) * error
+def _is_above_zero(values: Floats) -> bool:
+    error = float(values.std(ddof=1)) / math.sqrt(len(values))
+    return float(values.mean()) > t_quantile(_SURE, len(values) - 1) * error
 
 
-def _rises(latency: Floats) -> bool:
+def _rises(latency: Floats, sure: float) -> bool:
     """Whether latencies go up with time: a line through the means of ten groups says so."""
     groups = [float(part.mean()) for part in np.array_split(latency, min(10, len(latency) // 2))]
     x = np.arange(len(groups)) - (len(groups) - 1) / 2
@@ -99,7 +112,7 @@ def _rises(latency: Floats) -> bool:
     slope = float(x @ y) / float(x @ x)
     left = y - slope * x
     error = math.sqrt(float(left @ left) / max(1, len(groups) - 2) / float(x @ x))
-    return slope > t_quantile(_SURE, max(1, len(groups) - 2)) * error and groups[-1] > 1.1 * groups[0]
+    return slope > t_quantile(sure, max(1, len(groups) - 2)) * error and groups[-1] > 1.1 * groups[0]
 
 
 def grew_since(due: Floats, end: Floats) -> float:

@@ -108,7 +108,7 @@ def tokens(case: Case, stats: LevelStats | None) -> Check | None:
         sentence = f"{percent(made.short)} of the answers are shorter than the requested {asked} tokens, "
         sentence += f"{made.output:.1f} on average: do not compare them with full ones"
         return Check("tokens", "warn", sentence, "a server that knows ignore_eos")
-    if abs(made.prompt - facts.asked[0]) > ROUGHLY * facts.asked[0]:
+    if made.prompt and abs(made.prompt - facts.asked[0]) > ROUGHLY * facts.asked[0]:
         sentence = f"prompts had {made.prompt:.0f} tokens, {facts.asked[0]} were requested"
         return Check("tokens", "note", sentence)
     return Check("tokens", "ok", f"{made.prompt:.0f} tokens in, {made.output:.0f} out, as the server counts")

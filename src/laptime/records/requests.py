@@ -61,7 +61,9 @@ class Answer(Struct, frozen=True, array_like=True):
     status: int = 0  # of HTTP; 0: none came
     size: int = 0  # bytes of the answer's body
     chunks: list[float] = []  # when each chunk with a token came, from `sent` on
-    usage: list[int] = []  # tokens in and out as the server counts them, cached ones; [] if it did not
+    # tokens in and out as the server counts them, cached ones; if chunks held several, those of the first
+    # by its letters; [] if it did not count
+    usage: list[int] = []
     turn: int = 0  # of its conversation, from 0 on
     sender: int = 0  # number of the process that sent it
     wait: float = 0.0  # seconds that the server asked to wait before another one, which no table keeps
@@ -79,11 +81,18 @@ class Answer(Struct, frozen=True, array_like=True):
     @property
     def tpot(self) -> float | None:
         """Seconds from one output token to the next; None if fewer than two were counted, or all came at
-        once. The first chunk held as many tokens as the others did on average."""
-        made, chunks = self.usage[1] if self.usage and not self.error else 0, len(self.chunks)
-        if made < 2 or chunks == 1:
-            return None
-        return (self.end - self.first) / (made - (made / chunks if 1 < chunks < made else 1))
+        once."""
+        after = after_the_first(self.usage, len(self.chunks)) if not self.error else 0.0
+        return (self.end - self.first) / after if after else None
+
+
+def after_the_first(usage: Sequence[int], chunks: int) -> float:
+    """Tokens that came after the first chunk; 0 of an answer in one piece. Rows of older versions do not say
+    how many that held: as many as the others did on average."""
+    made = usage[1] if usage else 0
+    if made < 2 or chunks == 1:
+        return 0.0
+    return made - (usage[3] if len(usage) > 3 else made / chunks if 1 < chunks < made else 1.0)
 
 
 _TIMES = ("due", "woken", "sent", "first", "end")
