@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from laptime.analysis.batch_means import find_needed, mean_interval, quantile_interval, upwards, worth
-from laptime.analysis.open_loop import Balance, balance
+from laptime.analysis.open_loop import Balance, balance, dead_since
 from laptime.analysis.quantiles import LEVEL, Floats, effective_size_of_mean
 from laptime.analysis.stat import Stat
 from laptime.analysis.steady import settle
@@ -85,6 +85,7 @@ class LevelStats(NamedTuple):
     # them; infinite if more failed
     window: float
     tokens: Tokens | None = None  # of a language model
+    dead: float | None = None  # when the last answer came, in seconds since the run started, if it died then
 
 
 def level_stats(case: Case, level: float = LEVEL) -> LevelStats | None:
@@ -98,7 +99,10 @@ def level_stats(case: Case, level: float = LEVEL) -> LevelStats | None:
         return None
     at_once = facts.arrivals == AT_ONCE
     start = 0 if at_once else int(np.nonzero(whole)[0][settle(requests.latency[whole]).start])
-    weighed = balance(requests.due, requests.end, facts.rate) if facts.kind == "open" else Balance(False, 0.0)
+    users = facts.concurrency or 0 if facts.kind == "closed" else 0
+    dead, weighed = dead_since(requests.due, requests.end, whole, users), Balance(False, 0.0)
+    if facts.kind == "open" and dead is None:
+        weighed = balance(requests.due, requests.end, facts.rate)
     latency = requests.latency[start:]
     finite = latency[np.isfinite(latency)]
     mean, ends = float(finite.mean()), mean_interval(finite, level)
@@ -119,7 +123,7 @@ def level_stats(case: Case, level: float = LEVEL) -> LevelStats | None:
             name: stat.without("all are due at once, so that each waits for those before it")
             for name, stat in stats.items()
         }
-    answered = _rate_answers(requests, facts, weighed)
+    answered = _rate_answers(requests, facts, weighed, dead is None)
     made = tokens(requests, facts, start, answered.value or 0.0)  # a TTFT at once is the place in the queue
     return LevelStats(
         facts=facts,
@@ -132,6 +136,7 @@ def level_stats(case: Case, level: float = LEVEL) -> LevelStats | None:
         turn=float(requests.turn[whole].mean()),
         window=float(np.quantile(requests.latency, 0.95, method="higher")),
         tokens=made if made is None or not at_once else made._replace(ttft={}, by_turn=[]),
+        dead=dead,
     )
 
 
@@ -165,9 +170,10 @@ def rows_of(requests: Requests) -> Rows:
     )
 
 
-def _rate_answers(requests: Rows, facts: Level, weighed: Balance) -> Stat:
-    """Whole answers per second: of a rate those to the requests of its window, however late they came; of a
-    queue that grows what left it while it was there; of users what they get for as long as they send."""
+def _rate_answers(requests: Rows, facts: Level, weighed: Balance, lives: bool) -> Stat:
+    """Whole answers per second: of a rate, or of a server that died, those to the requests of the window,
+    however late they came; of a queue that grows what left it while it was there; of users what they get for
+    as long as they send."""
     whole = np.isfinite(requests.latency)
     ends, begin = np.sort(requests.end[whole]), float(requests.due[0])
     between, count = None, float(len(ends))
@@ -179,7 +185,7 @@ def _rate_answers(requests: Rows, facts: Level, weighed: Balance) -> Stat:
     elif facts.arrivals == AT_ONCE:
         seconds = float(ends[-1]) - begin
         between = _of_bridge(ends - begin)
-    elif facts.kind == "closed":
+    elif facts.kind == "closed" and lives:
         seconds, count = _by_users(requests, facts.concurrency or 1)
         until = float(requests.due.max())
         between = mean_interval(np.diff(np.append(ends[ends < until], until), prepend=begin))

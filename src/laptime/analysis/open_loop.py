@@ -62,6 +62,8 @@ SLICES = 20
 _SURE, _PERHAPS = 0.99, 0.9
 STEP, BY_CHANCE = 1.5, 0.001  # of a step: its size, and the chance of finding one if there is none
 FEWEST, FEWEST_LOST = 30, 5  # answers of which one pause can be the longest; requests that waited meanwhile
+LOST, MOST_BY_CHANCE, LONG = 0.01, 1e-4, 0.1
+"""Share of failures of any server; chance of so many in a row at the end; of a level without an answer."""
 
 
 class Balance(NamedTuple):
@@ -113,6 +115,17 @@ def _rises(latency: Floats, sure: float) -> bool:
     left = y - slope * x
     error = math.sqrt(float(left @ left) / max(1, len(groups) - 2) / float(x @ x))
     return slope > t_quantile(sure, max(1, len(groups) - 2)) * error and groups[-1] > 1.1 * groups[0]
+
+
+def dead_since(due: Floats, end: Floats, is_whole: NDArray[np.bool_], users: int = 0) -> float | None:
+    """When the last answer came, if all later requests failed, more in a row than chance has it, or as many
+    as there are users, who waited for long; else None."""
+    count = int(np.nonzero(is_whole)[0][-1]) + 1
+    lost, last = len(due) - count, float(end[is_whole].max())
+    before = max(LOST, float(1 - is_whole[:count].mean()))
+    is_dead = lost >= FEWEST_LOST and before**lost <= MOST_BY_CHANCE
+    is_dead |= 0 < users <= (end > last).sum() and end.max() - last > LONG * (last - due[0])
+    return last if is_dead and due[-1] >= last else None
 
 
 def grew_since(due: Floats, end: Floats) -> float:

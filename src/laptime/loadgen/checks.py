@@ -13,7 +13,7 @@ from collections.abc import Callable
 import numpy as np
 
 from laptime.analysis.load import QUANTILES, LevelStats
-from laptime.analysis.open_loop import grew_since, longest_pause, step
+from laptime.analysis.open_loop import FEWEST_LOST, grew_since, longest_pause, step
 from laptime.analysis.quantiles import Floats, effective_size_of_mean
 from laptime.kit.text import count
 from laptime.kit.units import percent, show
@@ -24,7 +24,6 @@ from laptime.records.load import AT_ONCE, Level, ServerCounts, count_here
 MOST_FAILED = 0.01
 MOST_FAILED_OF_ALL = 0.5
 """Beyond it the others are the few that came through, and their latency is not that of the load asked for."""
-FEWEST_LOST, MOST_BY_CHANCE = 5, 1e-4  # failures in a row at the end of a level that say that the server died
 _LOOK = "read what the server printed, and repeat this when it is up"
 ROUGHLY = 0.1
 TTFT_SLACK = 0.001  # Seconds: two clocks of one machine, read by two processes
@@ -66,24 +65,18 @@ def answers(case: Case, stats: LevelStats | None) -> Check | None:
         return Check("answers", "fail", f"none of {total} requests was answered ({kinds}){said}")
     share = facts.failed / total
     sentence = f"{facts.failed} of {total} requests ({percent(share)}) failed ({kinds}){said}"
-    if since := _dead_since(stats):
+    due, whole = stats.requests.due, np.isfinite(stats.requests.latency)
+    if stats.dead is not None:
+        since = max(stats.dead - due[0], 0.05)
         return Check("answers", "fail", f"no answer came from second {since:.1f} on: {sentence}", _LOOK)
     if share > MOST_FAILED_OF_ALL:
         sentence += ": what the few others took is not a figure of the server"
         return Check("answers", "fail", sentence, _LOOK)
-    return Check("answers", "warn" if share > MOST_FAILED else "note", sentence)
-
-
-def _dead_since(stats: LevelStats) -> float:
-    """Second of the level from which on all requests failed, more in a row than chance has it; 0: none."""
-    whole = np.isfinite(stats.requests.latency)
-    last = int(np.nonzero(whole)[0][-1])
-    lost = len(whole) - 1 - last
-    before = max(MOST_FAILED, float(1 - whole[: last + 1].mean()))
-    if lost < FEWEST_LOST or before**lost > MOST_BY_CHANCE:
-        return 0.0
-    begin, end = float(stats.requests.due[0]), float(stats.requests.end[whole].max())
-    return max(end - begin, 0.05) if stats.requests.due[-1] > end else 0.0
+    if (first := int(np.argmax(whole))) >= FEWEST_LOST:
+        sentence += f", all that came before second {due[first] - due[0]:.1f} among them"
+    if share > MOST_FAILED:
+        return Check("answers", "warn", sentence, _LOOK)
+    return Check("answers", "note", sentence)
 
 
 def tokens(case: Case, stats: LevelStats | None) -> Check | None:
