@@ -332,8 +332,8 @@ def events(parts: list[tuple[float, bytes]]) -> Iterator[tuple[float, bytes]]:
 
 def _counts(usage: Usage | None, sizes: list[int]) -> list[int]:
     """Return the row's counts. sizes: letters of each chunk; the first has its share of tokens."""
-    if usage is None or usage.completion_tokens is None:
-        return []
+    if usage is None or not (usage.completion_tokens or usage.completion_tokens == len(sizes)):
+        return []  # none, though there is text, is no count
     cached, made = usage.prompt_tokens_details, int(usage.completion_tokens)
     counts = [int(usage.prompt_tokens or 0), made, int((cached and cached.cached_tokens) or 0)]
     if not 1 < len(sizes) < made or not any(sizes):

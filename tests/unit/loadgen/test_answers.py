@@ -124,9 +124,9 @@ def test_lines_end_in_any_way_and_may_be_cut_anywhere(ends: bytes, size: int) ->
     assert [data for _, data in endpoint.events(parts)] == [b"1", b"2\n3"]
 
 
-def test_usage_in_other_names_is_no_count() -> None:
-    said = delta(content="a"), {"choices": [LAST]}, {"choices": [], "usage": {"output_tokens": 1}}
-    assert read(*said).usage == []
+@pytest.mark.parametrize("usage", [{"output_tokens": 1}, {"completion_tokens": 0}, {}])
+def test_usage_in_other_names_or_of_nothing_is_no_count(usage: dict[str, int]) -> None:
+    assert read(delta(content="a"), {"choices": [LAST]}, {"choices": [], "usage": usage}).usage == []
 
 
 def test_a_redirect_names_where_it_leads() -> None:

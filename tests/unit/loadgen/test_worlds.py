@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from laptime.loadgen import arrivals
 from laptime.loadgen.promise import goodput
 from laptime.pricing.speeds import NoCost, speeds
 from laptime.records.case import Case
+from laptime.records.requests import Answer
 from laptime.records.run import Run
 from laptime.reports.formats import html, text
 from laptime.verbs.load.levels import plan_levels
@@ -200,6 +202,19 @@ def test_tokens_of_a_chunk_count_and_what_is_not_known_is_not_said() -> None:
     assert at_once.details.load is not None
     assert at_once.details.load.kept == "undecided"
     assert goodput(promises("tpot=1ms@p95"), numbers(at_once)) is None
+
+
+@pytest.mark.parametrize(("counted", "said"), [(4, False), (8, False), (16, True)])
+def test_chunks_hold_several_tokens_only_if_more_were_counted(
+    counted: int, said: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = load_worlds.WorldSenders._row
+
+    def row(*args: Any) -> Answer:
+        return structs.replace(real(*args), usage=[16, counted, 0])
+
+    monkeypatch.setattr(load_worlds.WorldSenders, "_row", row)
+    assert ("several tokens" in shown(level(World("constant", 0.2, 64, 4, tokens=8), 10, 1))) is said
 
 
 def test_gaps_between_chunks_break_no_promise_about_tokens() -> None:
