@@ -151,7 +151,7 @@ def _message(body: bytes) -> str:
     return body[: 2 * MOST_DETAIL].decode(errors="replace")
 
 
-DONE = b"[DONE]"
+DONE, _CALLED = b"[DONE]", ("name", "arguments")
 
 
 class Delta(Struct):
@@ -162,8 +162,8 @@ class Delta(Struct):
     refusal: Any = None
     reasoning_content: Any = None
     reasoning: Any = None
-    tool_calls: list[Any] | None = None
-    function_call: Any = None
+    tool_calls: list[dict[str, Any]] | None = None
+    function_call: dict[str, Any] | None = None
 
 
 class Choice(Struct):
@@ -236,11 +236,13 @@ class ConversationClient(StreamClient):
             ]
 
 
-def spoken(reply: Reply) -> str:
-    """The text of an answer; what a model only thinks is not part of the next prompt."""
+def spoken(reply: Reply, *, aloud: bool = True) -> str:
+    """The text of an answer. aloud: without what a model only thinks or calls, which no next prompt has."""
     chunks = [_decode(data) for _, data in events(reply.parts) if data != DONE]
     choices = [choice for chunk in chunks for choice in chunk.choices or ()]
-    return "".join(_text(choice.delta.content) if choice.delta else choice.text or "" for choice in choices)
+    return "".join(
+        _text(choice.delta.content) if choice.delta and aloud else token(choice) or "" for choice in choices
+    )
 
 
 def client_of(endpoint: Endpoint, now: Clock) -> HttpClient:
@@ -303,7 +305,8 @@ def token(choice: Choice) -> str | None:
         return choice.text
     delta = choice.delta
     if delta.tool_calls or delta.function_call:
-        return "tool call"
+        calls = [each.get("function") for each in delta.tool_calls or ()] + [delta.function_call]
+        return "".join(_text(call.get(name)) for call in calls if call for name in _CALLED) or "tool call"
     channels = (delta.content, delta.refusal, delta.reasoning_content, delta.reasoning)
     said = [_text(channel) for channel in channels if channel is not None]
     text = "".join(said)
