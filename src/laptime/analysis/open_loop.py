@@ -118,12 +118,13 @@ def _rises(latency: Floats, sure: float) -> bool:
 
 
 def dead_since(due: Floats, end: Floats, is_whole: NDArray[np.bool_], users: int = 0) -> float | None:
-    """When the last answer came, if all later requests failed, more in a row than chance has it, or as many
-    as there are users, who waited for long; else None."""
-    count = int(np.nonzero(is_whole)[0][-1]) + 1
-    lost, last = len(due) - count, float(end[is_whole].max())
+    """When the last answer came, if all later requests failed, for longer than ever before and more in a row
+    than chance has it, or as many as there are users, who waited for long; else None."""
+    count, ends = int(np.nonzero(is_whole)[0][-1]) + 1, np.sort(end[is_whole])
+    lost, last = len(due) - count, float(ends[-1])
     before = max(LOST, float(1 - is_whole[:count].mean()))
-    is_dead = lost >= FEWEST_LOST and before**lost <= MOST_BY_CHANCE
+    is_longest = end.max() - last > np.diff(ends).max(initial=0.0)
+    is_dead = lost >= FEWEST_LOST and before**lost <= MOST_BY_CHANCE and is_longest
     is_dead |= 0 < users <= (end > last).sum() and end.max() - last > LONG * (last - due[0])
     return last if is_dead and due[-1] >= last else None
 

@@ -109,10 +109,12 @@ async def page(endpoint: Endpoint, url: SplitResult, timeout: float) -> Reply:
 
 
 async def first(client: HttpClient) -> Answer:
-    """The answer to a first request; one that a busy server refuses is sent again, three times in all."""
+    """The answer to a first request; one that a busy server refuses or drops is sent again, three times in
+    all."""
     for pause in (*PAUSES, None):
         answer = await client.send(0, client.now(), client.now())
-        if pause is None or not (answer.status == TOO_MANY or answer.status >= SERVERS_FAULT):
+        is_by_chance = answer.status == TOO_MANY or answer.status >= SERVERS_FAULT
+        if pause is None or not (is_by_chance or answer.error in ("closed", "cut")):
             break
         await asyncio.sleep(min(answer.wait or pause, LONGEST_PAUSE))
     return answer
@@ -120,9 +122,9 @@ async def first(client: HttpClient) -> Answer:
 
 def _retry_after(reply: Reply) -> float:
     """Seconds that an answer asks to wait; 0: it does not say."""
-    asked = reply.headers.get("retry-after", "")
+    asked, thousandths = (reply.headers.get(f"retry-after{unit}", "") for unit in ("", "-ms"))
     with suppress(ValueError):
-        return max(0.0, float(asked))
+        return max(0.0, float(thousandths) / 1e3 if thousandths else float(asked))
     with suppress(ValueError):
         return max(0.0, parsedate_to_datetime(asked).timestamp() - time.time())
     return 0.0

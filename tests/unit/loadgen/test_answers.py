@@ -142,6 +142,10 @@ def test_retry_after_is_read(asked: str, seconds: float) -> None:
     assert endpoint._retry_after(Reply(429, {"retry-after": asked}, [], 0.0)) == seconds
 
 
+def test_retry_after_may_be_in_thousandths() -> None:
+    assert endpoint._retry_after(Reply(429, {"retry-after-ms": "800", "retry-after": "1"}, [], 0.0)) == 0.8
+
+
 def test_retry_after_may_be_a_date() -> None:
     asked = formatdate(time.time() + 30, usegmt=True)
     assert 28 <= endpoint._retry_after(Reply(503, {"retry-after": asked}, [], 0.0)) <= 30
@@ -184,6 +188,20 @@ def test_a_first_request_has_three_tries(
     client: Any = Refusing(good=good)
     assert asyncio.run(first(client)).status == status
     assert client.sent == sent
+
+
+def test_a_connection_that_is_dropped_at_first_is_no_answer_yet(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(endpoint, "PAUSES", (0.0, 0.0))
+    dropped = Answer(0, 0.0, 0.0, 0.0, 0.0, 0.0, "closed", "the server closed the connection")
+    whole = Answer(0, 0.0, 0.0, 0.0, 0.0, 0.0, status=200)
+
+    class Dropping(Refusing):
+        async def send(self, index: int, due: float, woken: float) -> Answer:
+            self.sent += 1
+            return whole if self.sent == 2 else dropped
+
+    client: Any = Dropping()
+    assert asyncio.run(first(client)) == whole
 
 
 @pytest.mark.parametrize("path", ["chat/completions", "completions"])

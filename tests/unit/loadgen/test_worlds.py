@@ -151,6 +151,24 @@ def test_a_server_that_hangs_is_dead_with_however_many_users(
     assert "above capacity" not in shown(case)
 
 
+@pytest.mark.parametrize("users", [0, 8])
+def test_a_limit_of_requests_a_second_is_no_death_and_no_fault_of_the_generator(users: int) -> None:
+    class Limited(Server):
+        second, given = -1, 0
+
+        def ends(self, at: float) -> tuple[float, str]:
+            if int(at) > self.second:
+                self.second, self.given = int(at), 0
+            self.given += 1
+            return super().ends(at) if self.given <= 25 else (self.second + 1.001, "http 429")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(load_worlds, "Server", Limited)
+        case = level(World(slots=8, rate=40), 9.7, 1, users=users)
+    assert {"answers": "warn"}.items() <= {check.name: check.outcome for check in case.checks}.items()
+    assert case.trust == "noisy"
+
+
 def test_failures_before_the_first_answer_are_named() -> None:
     class Loading(Server):
         def ends(self, at: float) -> tuple[float, str]:
