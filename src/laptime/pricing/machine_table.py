@@ -27,7 +27,7 @@ from msgspec import Struct, structs
 from laptime.kit.errors import UsageError
 from laptime.kit.text import closest
 from laptime.pricing.formulas import first_day
-from laptime.probes.peaks import accelerators
+from laptime.probes.peaks import accelerator_name, accelerators
 from laptime.records.cost import FlexShape, Machine, Origin, Refused
 from laptime.store import cache, folder
 
@@ -202,7 +202,10 @@ def _bytes(path: Path, *, needed: bool = False) -> bytes | None:
         return path.read_bytes()
     except OSError as error:
         if needed:
-            raise UsageError(f"{path} cannot be read", why=error.strerror or str(error)) from error
+            example = f"--prices FILE   with {', '.join(NEEDED)}"
+            raise UsageError(
+                f"{path} cannot be read", why=error.strerror or str(error), next=example
+            ) from error
         return None
 
 
@@ -214,6 +217,8 @@ def read_machines(
     def read(row: dict[str, str]) -> Machine:
         machine = _machine(row, origin)
         machine = machine if known is None else _fill(machine, known)
+        if machine.accelerator and not machine.accelerators:
+            machine = structs.replace(machine, accelerators=1.0)
         if why := reason(machine, today):
             raise ValueError(why)
         return machine
@@ -334,7 +339,7 @@ def _machine(row: dict[str, str], origin: Origin) -> Machine:
         shape=row["shape"],
         cpu=[name for name in row.get("cpu", "").split("|") if name],
         accelerator=row.get("accelerator", ""),
-        accelerators=_number(row, "accelerators") or (1.0 if row.get("accelerator") else 0.0),
+        accelerators=_number(row, "accelerators") or 0.0,
         usd_per_hour=_number(row, "usd_per_hour") or 0.0,
         seen=row["seen"],
         spot_seen=row.get("spot_seen", ""),
@@ -348,18 +353,21 @@ _SIZES = ("vcpus", "cores", "ocpus", "cpu", "memory", "accelerator", "accelerato
 
 
 def _fill(contract: Machine, known: Table) -> Machine:
-    """A contract with what is known of its machine, where it leaves that out.
+    """A contract with what it leaves out of its machine, and the table's name of its accelerator.
     Raises ValueError: it names a flexible shape without sizes, or with some that are not sold."""
     shape = known.flexible(contract.name)
     machine = known.find_contract(contract)
     if shape is not None:
-        sizes = contract.shape.split(":")[1:]
+        sizes = contract.shape.replace(" ", "").split(":")[1:]
         if len(sizes) != 2 or not all(size.replace(".", "", 1).isdigit() for size in sizes):
             raise ValueError(f"it is rented by OCPU and GB: name both, {shape.shape}:16:32")
         ocpus, memory = (float(size) for size in sizes)
         if why := shape.why_not(ocpus, memory):
             raise ValueError(why)
         machine = shape.size_to(ocpus, memory)
+    if contract.accelerator not in accelerators():
+        ours = accelerator_name(contract.accelerator) or contract.accelerator
+        contract = structs.replace(contract, accelerator=ours)
     filled = {name: getattr(contract, name) or getattr(machine, name) for name in _SIZES}
     return structs.replace(contract, shape=machine.shape, **filled)
 

@@ -153,13 +153,18 @@ def _other_accelerator(device: Device, machine: Machine) -> str:
         return f"it ran on {name or device.model}, and that machine has no accelerator"
     sizes, words = accelerators(), {*re.split(r"[-\s]", f"{device.model} {name}".lower())}
     needed = {there.lower().partition("-")[0]} if there in sizes else {*re.split(r"[-\s]", there.lower())}
+    memory = machine.accelerator_memory or sizes.get(there, 0.0) * min(1.0, machine.accelerators)
+    told = (device.memory or 0) / 2**30
+    is_alike, most = needed <= words, MEMORY_OFF
     if name in sizes and there in sizes:
-        fits = _FORM.sub("", name) == _FORM.sub("", there) and sizes[name] == sizes[there]
-    else:
-        memory = machine.accelerator_memory or sizes.get(there, 0.0) * min(1.0, machine.accelerators)
-        told = sizes.get(name, (device.memory or 0) / 2**30)
-        fits = needed <= words and not (memory and told and abs(told / memory - 1) > MEMORY_OFF)
-    return "" if fits else f"it ran on {name or device.model}, and that machine has {there}"
+        is_alike = _FORM.sub("", name) == _FORM.sub("", there)
+    if name in sizes and machine.accelerators >= 1:
+        told = sizes[name]
+        memory, most = (sizes[there], 0.0) if there in sizes else (memory, most)
+    ran, has = name or device.model, there
+    if is_alike and memory and told and abs(told / memory - 1) > most:
+        ran, has, is_alike = f"{ran} with {told:.3g} GiB", f"{there} with {memory:.3g} GiB", False
+    return "" if is_alike else f"it ran on {ran}, and that machine has {has}"
 
 
 def doubts(run: Run, speed: Speed, machine: Machine) -> list[str]:
@@ -174,7 +179,7 @@ def doubts(run: Run, speed: Speed, machine: Machine) -> list[str]:
     if not on_cpu:
         device = _device(run, speed)
         name, part = slice_of(device.model, device.memory)
-        if machine.accelerator and name != machine.accelerator:
+        if machine.accelerator not in ("", name, device.model, device.model.partition(" ")[2]):
             found.append(
                 f"run {run.id} ran on {device.model}, {machine.name} has {machine.accelerator}: "
                 "whether they are the same is not known"
