@@ -19,7 +19,7 @@ from laptime.analysis.student_t import t_quantile
 from laptime.records.case import Case
 from laptime.records.load import ANSWERED, AT_ONCE, Level
 from laptime.records.quantity import Quantity
-from laptime.records.requests import GAP, TPOT, TTFT, Requests, after_the_first
+from laptime.records.requests import GAP, TPOT, TTFT, Requests
 from laptime.records.series import Metric
 
 QUANTILES = {"median": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99}
@@ -116,13 +116,10 @@ def level_stats(case: Case, level: float = LEVEL) -> LevelStats | None:
             note = f"{np.isinf(latency).mean():.0%} of the requests failed"
         supported = not note or name == "median"
         stats[name] = _stat(name, facts.regime, value if supported else None, ci95, len(latency), note)
-    note = f"above capacity: {weighed.growth:.3g} requests/s more came than were answered"
-    stats = {name: stat.without(note) for name, stat in stats.items()} if weighed.grows else stats
-    if at_once:
-        stats = {
-            name: stat.without("all are due at once, so that each waits for those before it")
-            for name, stat in stats.items()
-        }
+    note = "all are due at once, so that each waits for those before it" if at_once else ""
+    if weighed.grows:
+        note = f"above capacity: {weighed.growth:.3g} requests/s more came than were answered"
+    stats = {name: stat.without(note) for name, stat in stats.items()} if note else stats
     answered = _rate_answers(requests, facts, weighed, dead is None)
     made = tokens(requests, facts, start, answered.value or 0.0)  # a TTFT at once is the place in the queue
     return LevelStats(
@@ -142,19 +139,13 @@ def level_stats(case: Case, level: float = LEVEL) -> LevelStats | None:
 
 def rows_of(requests: Requests) -> Rows:
     """A level's requests in order of arrival: by when each was due, then by number."""
-    order = np.lexsort((requests.number, requests.due))
-    due, woken, sent, first, end = (
-        np.asarray(getattr(requests, name), dtype=float)[order]
-        for name in ("due", "woken", "sent", "first", "end")
-    )
-    whole = np.asarray([not error for error in requests.column("error")], dtype=bool)[order]
-    usage, chunks = ([every[at] for at in order] for every in map(requests.column, ("usage", "chunks")))
-    prompt, output = (
-        np.where(whole, [each[side] if each else np.nan for each in usage], np.nan) for side in (0, 1)
-    )
-    streamed = whole & np.asarray([bool(chunk) for chunk in chunks], dtype=bool)
-    after = np.asarray([after_the_first(each, len(times)) for each, times in zip(usage, chunks, strict=True)])
-    told = [each for each, is_told in zip(chunks, streamed, strict=True) if is_told]
+    rows = sorted(requests.rows(), key=lambda row: (row.due, row.number))
+    times = [(row.due, row.woken, row.sent, row.first, row.end) for row in rows]
+    due, woken, sent, first, end = np.asarray(times, dtype=float).reshape(-1, 5).T
+    whole = np.asarray([row.is_whole for row in rows], dtype=bool)
+    streamed = np.asarray([row.is_streamed for row in rows], dtype=bool)
+    counts = [row.usage[:2] if row.usage and row.is_whole else (np.nan, np.nan) for row in rows]
+    prompt, output = np.asarray(counts, dtype=float).reshape(-1, 2).T
     return Rows(
         due=due,
         latency=np.where(whole, end - due, np.inf),
@@ -162,18 +153,17 @@ def rows_of(requests: Requests) -> Rows:
         late=np.where(whole, woken - due, np.nan),
         turn=np.where(whole, sent - woken, np.nan),
         ttft=np.where(streamed, first - due, np.nan),
-        tpot=(end - first) / np.where(whole & (after > 0), after, np.nan),
-        turns=np.asarray(requests.column("turn"), dtype=float)[order] + 1,
+        tpot=np.asarray([np.nan if row.tpot is None else row.tpot for row in rows], dtype=float),
+        turns=np.asarray([row.turn + 1 for row in rows], dtype=float),
         prompt=prompt,
         output=output,
-        gaps=np.concatenate([[], *map(np.diff, told)]),
+        gaps=np.concatenate([[], *(np.diff(row.chunks) for row in rows if row.is_streamed)]),
     )
 
 
 def _rate_answers(requests: Rows, facts: Level, weighed: Balance, lives: bool) -> Stat:
-    """Whole answers per second: of a rate, or of a server that died, those to the requests of the window,
-    however late they came; of a queue that grows what left it while it was there; of users what they get for
-    as long as they send."""
+    """Whole answers per second: of a rate, or a server that died, those to requests of its window, however
+    late; of a queue that grows what left it while it was there; of users what they get while they send."""
     whole = np.isfinite(requests.latency)
     ends, begin = np.sort(requests.end[whole]), float(requests.due[0])
     between, count = None, float(len(ends))
@@ -192,10 +182,8 @@ def _rate_answers(requests: Rows, facts: Level, weighed: Balance, lives: bool) -
     else:
         # Seconds in which requests came; of a level that was cut short as long as it went.
         first, last, n = float(requests.due[0]), float(requests.due[-1]), len(requests.due)
-        if facts.window and (n >= facts.scheduled or last - first > 0.9 * facts.window):
-            seconds = facts.window
-        else:
-            seconds = (last - first) * n / max(1, n - 1)
+        is_all = facts.window and (n >= facts.scheduled or last - first > 0.9 * facts.window)
+        seconds = facts.window if is_all else (last - first) * n / max(1, n - 1)
     value = count / seconds if seconds > 0 else math.nan
     around = None
     if weighed.least < value:

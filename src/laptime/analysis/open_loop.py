@@ -62,8 +62,7 @@ SLICES = 20
 _SURE, _PERHAPS = 0.99, 0.9
 STEP, BY_CHANCE = 1.5, 0.001  # of a step: its size, and the chance of finding one if there is none
 FEWEST, FEWEST_LOST = 30, 5  # answers of which one pause can be the longest; requests that waited meanwhile
-LOST, MOST_BY_CHANCE, LONG = 0.01, 1e-4, 0.1
-"""Share of failures of any server; chance of so many in a row at the end; of a level without an answer."""
+LOST, MOST_BY_CHANCE, LONG = 0.01, 1e-4, 0.1  # failures of any server; chance of a run; share of a level
 
 
 class Balance(NamedTuple):
@@ -77,33 +76,31 @@ class Balance(NamedTuple):
 def balance(due: Floats, end: Floats, rate: float | None = None) -> Balance:
     """Balance requests by when each was due and ended, in order of due, in seconds.
 
-    A server falls behind if an answer takes more of the time in which it has any request than there is
-    between two arrivals; or if more comes than goes in the mean of slices. At first the latter is so of every
-    server, while the first answers are under way, but latency does not grow then.
-
-    rate: at which requests were meant to come; None: as they did."""
-    last, count = float(due[-1]) if len(due) else 0.0, len(due)
-    if count < FEWEST_LOST or last <= due[0]:
+    A server falls behind if it takes longer for an answer, while it has any request, than there is between
+    two arrivals; or if more comes than goes, slice by slice. At first the latter is so of every server, while
+    the first answers are under way, but latency does not grow then. rate: at which requests were meant to
+    come; None: as they did."""
+    count, seconds = len(due), float(due[-1] - due[0]) if len(due) else 0.0
+    if count < FEWEST_LOST or not seconds:
         return Balance(False, 0.0)
-    seconds, latency, ends = last - float(due[0]), end - due, np.sort(end)
+    latency, ends, slices = end - due, np.sort(end), min(SLICES, count // 3)
     busy = ends[1:] - np.maximum(ends[:-1], due[1:])
     parts = np.asarray([part.mean() for part in np.array_split(busy, min(10, len(busy) // 2))])
     between = max(seconds / (count - 1), 1 / rate if rate else 0.0)
-    behind = _is_above_zero(parts - between)
-    if (slices := min(SLICES, count // 3)) >= FEWEST_LOST:
-        edges = np.linspace(float(due[0]), last, slices + 1)
-        behind |= _is_above_zero(np.histogram(due, edges)[0] - np.histogram(end, edges)[0])
-    growth = float((end > last).sum()) / seconds
-    if behind and _rises(latency, _SURE):
+    is_behind = _around(parts, _SURE)[0] > between
+    if slices >= FEWEST_LOST:
+        edges = np.linspace(float(due[0]), float(due[-1]), slices + 1)
+        is_behind |= _around(np.histogram(due, edges)[0] - np.histogram(end, edges)[0], _SURE)[0] > 0
+    growth = float((end > due[-1]).sum()) / seconds
+    if is_behind and _rises(latency, _SURE):
         return Balance(True, growth)
     perhaps = float(busy.mean()) > between and _rises(latency, _PERHAPS)
-    error = t_quantile(0.975, len(parts) - 1) * float(parts.std(ddof=1)) / math.sqrt(len(parts))
-    return Balance(False, growth, 1 / (float(busy.mean()) + error) if perhaps else math.inf)
+    return Balance(False, growth, 1 / _around(parts, _SURE)[1] if perhaps else math.inf)
 
 
-def _is_above_zero(values: Floats) -> bool:
-    error = float(values.std(ddof=1)) / math.sqrt(len(values))
-    return float(values.mean()) > t_quantile(_SURE, len(values) - 1) * error
+def _around(values: Floats, sure: float) -> tuple[float, float]:
+    half = t_quantile(sure, len(values) - 1) * float(values.std(ddof=1)) / math.sqrt(len(values))
+    return float(values.mean()) - half, float(values.mean()) + half
 
 
 def _rises(latency: Floats, sure: float) -> bool:

@@ -11,6 +11,7 @@ import operator
 from collections.abc import Callable
 
 import numpy as np
+from msgspec import structs
 
 from laptime.analysis.load import QUANTILES, LevelStats
 from laptime.analysis.open_loop import FEWEST_LOST, grew_since, longest_pause, step
@@ -19,7 +20,7 @@ from laptime.kit.text import count
 from laptime.kit.units import percent, show
 from laptime.records.case import Case
 from laptime.records.check import Check
-from laptime.records.load import AT_ONCE, Level, ServerCounts, count_here
+from laptime.records.load import AT_ONCE, Level, count_here
 
 MOST_FAILED = 0.01
 MOST_FAILED_OF_ALL = 0.5
@@ -74,9 +75,8 @@ def answers(case: Case, stats: LevelStats | None) -> Check | None:
         return Check("answers", "fail", sentence, _LOOK)
     if (first := int(np.argmax(whole))) >= FEWEST_LOST:
         sentence += f", all that came before second {due[first] - due[0]:.1f} among them"
-    if share > MOST_FAILED:
-        return Check("answers", "warn", sentence, _LOOK)
-    return Check("answers", "note", sentence)
+    warns = share > MOST_FAILED
+    return Check("answers", "warn" if warns else "note", sentence, _LOOK * warns)
 
 
 def tokens(case: Case, stats: LevelStats | None) -> Check | None:
@@ -116,20 +116,16 @@ def server_counts(case: Case, stats: LevelStats | None) -> Check | None:
     if stats is None or server is None:
         return None
     ours = count_here(case.requests, stats.facts)
-    counts = (
-        ("requests", server.requests, ours.requests),
-        ("prompt tokens", server.prompt, ours.prompt),
-        ("output tokens", server.output, ours.output),
-    )
+    names = ("requests", "prompt tokens", "output tokens")
+    pairs = zip(names, structs.astuple(server), structs.astuple(ours), strict=False)
     # To the unit; of requests that failed here the server may have counted any part.
     agree = operator.ge if stats.facts.failed else operator.eq
-    differ = [
-        f"{of}: {theirs:,} there, {mine:,} here" for of, theirs, mine in counts if not agree(theirs, mine)
-    ]
+    differ = [f"{of}: {there:,} there, {here:,} here" for of, there, here in pairs if not agree(there, here)]
     if differ:
         sentence = f"the server's /metrics disagrees ({'; '.join(differ)})"
         return Check("server_counts", "fail", sentence, _ALONE)
-    if _is_later(server, ours):
+    known, is_same = (server.ttft, ours.ttft), server.first_tokens == ours.first_tokens
+    if None not in known and is_same and (server.ttft or 0.0) > (ours.ttft or 0.0) + TTFT_SLACK:
         sentence = (
             f"the server's /metrics says {show(server.ttft, 's')} to the first token on average, more than "
             f"the {show(ours.ttft, 's')} from sending to reading it here"
@@ -137,12 +133,6 @@ def server_counts(case: Case, stats: LevelStats | None) -> Check | None:
         return Check("server_counts", "fail", sentence, "laptime doctor")
     sentence = f"the server's /metrics counts the same {server.requests} requests and their tokens"
     return Check("server_counts", "ok", sentence)
-
-
-def _is_later(server: ServerCounts, ours: ServerCounts) -> bool:
-    if server.ttft is None or ours.ttft is None or server.first_tokens != ours.first_tokens:
-        return False
-    return server.ttft > ours.ttft + TTFT_SLACK
 
 
 def capacity(case: Case, stats: LevelStats | None) -> Check | None:

@@ -25,14 +25,12 @@ from laptime.records.requests import Answer
 
 MOST_DETAIL = 300
 PAUSES, LONGEST_PAUSE = (0.2, 1.0), 5.0  # seconds before a first request is sent again
-TOO_MANY, SERVERS_FAULT = 429, 500
+_BUSY = (429, *range(500, 600))
 _NEXT = {
     "refused": "start the server, or look at the port",
     "tls": "SSL_CERT_FILE=ca.pem laptime load ...   trusts a CA of your own; --insecure trusts anybody",
-    "http 400": "--body x.json   with what this path takes",
-    "http 422": "--body x.json   with what this path takes",
-    "http 401": "--header 'Authorization: Bearer ...'",
-    "http 403": "--header 'Authorization: Bearer ...'",
+    **dict.fromkeys(("http 400", "http 422"), "--body x.json   with what this path takes"),
+    **dict.fromkeys(("http 401", "http 403"), "--header 'Authorization: Bearer ...'"),
     "http 404": "look at the path of the address",
     "http 405": "--method POST, or --body x.json",
     "http 429": "the server limits requests: ask later, or with another key",
@@ -109,12 +107,10 @@ async def page(endpoint: Endpoint, url: SplitResult, timeout: float) -> Reply:
 
 
 async def first(client: HttpClient) -> Answer:
-    """The answer to a first request; one that a busy server refuses or drops is sent again, three times in
-    all."""
+    """The answer to a first request; one that is refused or dropped is sent again, three times in all."""
     for pause in (*PAUSES, None):
         answer = await client.send(0, client.now(), client.now())
-        is_by_chance = answer.status == TOO_MANY or answer.status >= SERVERS_FAULT
-        if pause is None or not (is_by_chance or answer.error in ("closed", "cut")):
+        if pause is None or not (answer.status in _BUSY or answer.error in ("closed", "cut")):
             break
         await asyncio.sleep(min(answer.wait or pause, LONGEST_PAUSE))
     return answer
@@ -137,8 +133,7 @@ def fault(reply: Reply) -> tuple[str, str]:
     if 300 <= reply.status < 400 and (moved := reply.headers.get("location")):
         return f"http {reply.status}", f"it leads to {moved}"
     if not 200 <= reply.status < 300:
-        text = _message(reply.body)
-        return f"http {reply.status}", " ".join(text.split())[:MOST_DETAIL]
+        return f"http {reply.status}", " ".join(_message(reply.body).split())[:MOST_DETAIL]
     return "", ""
 
 
@@ -176,18 +171,12 @@ class Choice(Struct):
     finish_reason: str | None = None
 
 
-class Cached(Struct):
-    """Prompt tokens that the server had already."""
-
-    cached_tokens: float | None = None
-
-
 class Usage(Struct):
     """Tokens as the server counts them."""
 
     prompt_tokens: float | None = None
     completion_tokens: float | None = None
-    prompt_tokens_details: Cached | None = None
+    prompt_tokens_details: dict[str, Any] | None = None
 
 
 class Chunk(Struct):
@@ -339,8 +328,8 @@ def _counts(usage: Usage | None, sizes: list[int]) -> list[int]:
     """Return the row's counts. sizes: letters of each chunk; the first has its share of tokens."""
     if usage is None or not (usage.completion_tokens or usage.completion_tokens == len(sizes)):
         return []  # none, though there is text, is no count
-    cached, made = usage.prompt_tokens_details, int(usage.completion_tokens)
-    counts = [int(usage.prompt_tokens or 0), made, int((cached and cached.cached_tokens) or 0)]
+    cached, made = (usage.prompt_tokens_details or {}).get("cached_tokens"), int(usage.completion_tokens)
+    counts = [int(usage.prompt_tokens or 0), made, int(float(cached or 0))]
     if not 1 < len(sizes) < made or not any(sizes):
         return counts
     first = round(made * sizes[0] / sum(sizes))

@@ -144,7 +144,7 @@ class Table(Struct, frozen=True, kw_only=True):
 
     def find_contract(self, machine: Machine) -> Machine:
         """A machine of a flexible shape as a contract has it; else as it is."""
-        return next((each for each in self.machines if each.name == machine.name), machine)
+        return next((each for each in self.machines if each.name.lower() == machine.name.lower()), machine)
 
 
 def load(*, today: date | None = None, local: Path | None = None, only_own: bool = False) -> Table:
@@ -163,7 +163,8 @@ def load(*, today: date | None = None, local: Path | None = None, only_own: bool
     machines: dict[tuple[str, str, str], Machine] = {}
     flex: dict[str, FlexShape] = {}
     refused: list[Refused] = []
-    updated, path = find_fetched(), local or _local()
+    usual = (Path(LOCAL), folder.home() / LOCAL)
+    updated, path = find_fetched(), local or next((path for path in usual if path.is_file()), None)
     sources: list[tuple[Origin, str, bytes | None]] = [
         ("builtin", MACHINES, (own / MACHINES).read_bytes()),
         ("builtin", FLEX, (own / FLEX).read_bytes()),
@@ -193,19 +194,13 @@ def find_fetched() -> Path:
     return cache.folder() / "prices"
 
 
-def _local() -> Path | None:
-    return next((path for path in (Path(LOCAL), folder.home() / LOCAL) if path.is_file()), None)
-
-
 def _bytes(path: Path, *, needed: bool = False) -> bytes | None:
     try:
         return path.read_bytes()
     except OSError as error:
         if needed:
-            example = f"--prices FILE   with {', '.join(NEEDED)}"
-            raise UsageError(
-                f"{path} cannot be read", why=error.strerror or str(error), next=example
-            ) from error
+            why, step = error.strerror or str(error), f"--prices FILE   with {', '.join(NEEDED)}"
+            raise UsageError(f"{path} cannot be read", why=why, next=step) from error
         return None
 
 
@@ -217,8 +212,6 @@ def read_machines(
     def read(row: dict[str, str]) -> Machine:
         machine = _machine(row, origin)
         machine = machine if known is None else _fill(machine, known)
-        if machine.accelerator and not machine.accelerators:
-            machine = structs.replace(machine, accelerators=1.0)
         if why := reason(machine, today):
             raise ValueError(why)
         return machine
@@ -365,10 +358,10 @@ def _fill(contract: Machine, known: Table) -> Machine:
         if why := shape.why_not(ocpus, memory):
             raise ValueError(why)
         machine = shape.size_to(ocpus, memory)
-    if contract.accelerator not in accelerators():
-        ours = accelerator_name(contract.accelerator) or contract.accelerator
-        contract = structs.replace(contract, accelerator=ours)
     filled = {name: getattr(contract, name) or getattr(machine, name) for name in _SIZES}
+    there = filled["accelerator"]
+    filled["accelerator"] = there if there in accelerators() else accelerator_name(there) or there
+    filled["accelerators"] = filled["accelerators"] or float(bool(there))
     return structs.replace(contract, shape=machine.shape, **filled)
 
 

@@ -347,7 +347,7 @@ def test_memory_of_another_size_is_the_reason_that_is_told(tmp_path: Path) -> No
     made = costs.on_gpu("NVIDIA Foo 9000", 48 * 2**30, 0.001)
     with pytest.raises(UsageError) as refused:
         ask(made, prices=path, machines=["mine:box"])
-    assert "with 48 GiB, and that machine has Foo 9000 with 24 GiB" in refused.value.why
+    assert "Foo 9000 of 48 GiB, and that machine has 24 GiB" in refused.value.why
 
 
 def test_a_contract_without_a_region_holds_in_every_one(tmp_path: Path) -> None:

@@ -122,12 +122,11 @@ def _alike(a: Any, b: Any) -> bool:
         return True
     if isinstance(a, bytes) or isinstance(b, bytes) or _NUMBER.sub("", one) != _NUMBER.sub("", other):
         return False
-    pairs = zip(_NUMBER.findall(one), _NUMBER.findall(other), strict=True)
-    return all(x == y or (_is_near(x, y) and any(sign in x + y for sign in ".eE")) for x, y in pairs)
-
-
-def _is_near(a: str, b: str) -> bool:
-    return math.isclose(float(a), float(b), rel_tol=1e-5, abs_tol=1e-6)
+    for x, y in zip(_NUMBER.findall(one), _NUMBER.findall(other), strict=True):
+        is_whole = not any(sign in x + y for sign in ".eE")
+        if x != y and (is_whole or not math.isclose(float(x), float(y), rel_tol=1e-5, abs_tol=1e-6)):
+            return False
+    return True
 
 
 def gate(reference: Sequence[Sequence[Output]], tuned: Sequence[Output], *, differs: bool) -> Gate:

@@ -153,18 +153,15 @@ def _other_accelerator(device: Device, machine: Machine) -> str:
         return f"it ran on {name or device.model}, and that machine has no accelerator"
     sizes, words = accelerators(), {*re.split(r"[-\s]", f"{device.model} {name}".lower())}
     needed = {there.lower().partition("-")[0]} if there in sizes else {*re.split(r"[-\s]", there.lower())}
-    memory = machine.accelerator_memory or sizes.get(there, 0.0) * min(1.0, machine.accelerators)
-    told = (device.memory or 0) / 2**30
-    is_alike, most = needed <= words, MEMORY_OFF
+    fits, told = needed <= words, (device.memory or 0) / 2**30
     if name in sizes and there in sizes:
-        is_alike = _FORM.sub("", name) == _FORM.sub("", there)
-    if name in sizes and machine.accelerators >= 1:
-        told = sizes[name]
-        memory, most = (sizes[there], 0.0) if there in sizes else (memory, most)
-    ran, has = name or device.model, there
-    if is_alike and memory and told and abs(told / memory - 1) > most:
-        ran, has, is_alike = f"{ran} with {told:.3g} GiB", f"{there} with {memory:.3g} GiB", False
-    return "" if is_alike else f"it ran on {ran}, and that machine has {has}"
+        is_size = machine.accelerators < 1 or sizes[name] == sizes[there]
+        fits = is_size and _FORM.sub("", name) == _FORM.sub("", there)
+    memory = machine.accelerator_memory or sizes.get(there, 0.0) * min(1.0, machine.accelerators)
+    told = told if machine.accelerators < 1 else sizes.get(name, told)
+    if fits and memory and told and abs(told / memory - 1) > MEMORY_OFF:
+        return f"it ran on {name or device.model} of {told:.3g} GiB, and that machine has {memory:.3g} GiB"
+    return "" if fits else f"it ran on {name or device.model}, and that machine has {there}"
 
 
 def doubts(run: Run, speed: Speed, machine: Machine) -> list[str]:
