@@ -120,9 +120,9 @@ def dead_since(due: Floats, end: Floats, is_whole: NDArray[np.bool_], users: int
     count, ends = int(np.nonzero(is_whole)[0][-1]) + 1, np.sort(end[is_whole])
     lost, last = len(due) - count, float(ends[-1])
     before = max(LOST, float(1 - is_whole[:count].mean()))
-    is_longest = end.max() - last > np.diff(ends).max(initial=0.0)
+    is_longest = float(end.max()) - last > float(np.diff(ends).max(initial=0.0))
     is_dead = lost >= FEWEST_LOST and before**lost <= MOST_BY_CHANCE and is_longest
-    is_dead |= 0 < users <= (end > last).sum() and end.max() - last > LONG * (last - due[0])
+    is_dead |= 0 < users <= int((end > last).sum()) and float(end.max() - last) > LONG * (last - due[0])
     return last if is_dead and due[-1] >= last else None
 
 

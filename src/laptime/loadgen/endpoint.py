@@ -329,7 +329,7 @@ def _counts(usage: Usage | None, sizes: list[int]) -> list[int]:
     if usage is None or not (usage.completion_tokens or usage.completion_tokens == len(sizes)):
         return []  # none, though there is text, is no count
     cached, made = (usage.prompt_tokens_details or {}).get("cached_tokens"), int(usage.completion_tokens)
-    counts = [int(usage.prompt_tokens or 0), made, int(float(cached or 0))]
+    counts = [int(usage.prompt_tokens or 0), made, int(cached) if isinstance(cached, int | float) else 0]
     if not 1 < len(sizes) < made or not any(sizes):
         return counts
     first = round(made * sizes[0] / sum(sizes))

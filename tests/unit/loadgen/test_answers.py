@@ -129,6 +129,13 @@ def test_usage_in_other_names_or_of_nothing_is_no_count(usage: dict[str, int]) -
     assert read(delta(content="a"), {"choices": [LAST]}, {"choices": [], "usage": usage}).usage == []
 
 
+@pytest.mark.parametrize(("cached", "count"), [(64, 64), (64.0, 64), (None, 0), ("-", 0)])
+def test_cached_tokens_may_be_any_number(cached: object, count: int) -> None:
+    usage = {"prompt_tokens": 9, "completion_tokens": 1, "prompt_tokens_details": {"cached_tokens": cached}}
+    answer = read(delta(content="a"), {"choices": [LAST]}, {"choices": [], "usage": usage})
+    assert answer.usage == [9, 1, count]
+
+
 def test_a_redirect_names_where_it_leads() -> None:
     kind, detail = fault(Reply(307, {"location": "/new?key=secret"}, [], 0.0))
     assert (kind, detail) == ("http 307", "it leads to /new?key=secret")
