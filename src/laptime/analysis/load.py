@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from laptime.analysis.batch_means import find_needed, mean_interval, quantile_interval, upwards, worth
-from laptime.analysis.open_loop import Balance, balance
+from laptime.analysis.open_loop import Balance, balance, dead_since
 from laptime.analysis.quantiles import LEVEL, Floats, effective_size_of_mean
 from laptime.analysis.stat import Stat
 from laptime.analysis.steady import settle
@@ -85,6 +85,7 @@ class LevelStats(NamedTuple):
     # them; infinite if more failed
     window: float
     tokens: Tokens | None = None  # of a language model
+    dead: float | None = None  # when the last answer came, in seconds since the run started, if it died then
 
 
 def level_stats(case: Case, level: float = LEVEL) -> LevelStats | None:
@@ -98,7 +99,10 @@ def level_stats(case: Case, level: float = LEVEL) -> LevelStats | None:
         return None
     at_once = facts.arrivals == AT_ONCE
     start = 0 if at_once else int(np.nonzero(whole)[0][settle(requests.latency[whole]).start])
-    weighed = balance(requests.due, requests.end) if facts.kind == "open" else Balance(False, 0.0)
+    users = facts.concurrency or 0 if facts.kind == "closed" else 0
+    dead, weighed = dead_since(requests.due, requests.end, whole, users), Balance(False, 0.0)
+    if facts.kind == "open" and dead is None:
+        weighed = balance(requests.due, requests.end, facts.rate)
     latency = requests.latency[start:]
     finite = latency[np.isfinite(latency)]
     mean, ends = float(finite.mean()), mean_interval(finite, level)
@@ -112,14 +116,11 @@ def level_stats(case: Case, level: float = LEVEL) -> LevelStats | None:
             note = f"{np.isinf(latency).mean():.0%} of the requests failed"
         supported = not note or name == "median"
         stats[name] = _stat(name, facts.regime, value if supported else None, ci95, len(latency), note)
-    note = f"above capacity: {weighed.growth:.3g} requests/s more came than were answered"
-    stats = {name: stat.without(note) for name, stat in stats.items()} if weighed.grows else stats
-    if at_once:
-        stats = {
-            name: stat.without("all are due at once, so that each waits for those before it")
-            for name, stat in stats.items()
-        }
-    answered = _rate_answers(requests, facts, weighed)
+    note = "all are due at once, so that each waits for those before it" if at_once else ""
+    if weighed.grows:
+        note = f"above capacity: {weighed.growth:.3g} requests/s more came than were answered"
+    stats = {name: stat.without(note) for name, stat in stats.items()} if note else stats
+    answered = _rate_answers(requests, facts, weighed, dead is None)
     made = tokens(requests, facts, start, answered.value or 0.0)  # a TTFT at once is the place in the queue
     return LevelStats(
         facts=facts,
@@ -132,24 +133,19 @@ def level_stats(case: Case, level: float = LEVEL) -> LevelStats | None:
         turn=float(requests.turn[whole].mean()),
         window=float(np.quantile(requests.latency, 0.95, method="higher")),
         tokens=made if made is None or not at_once else made._replace(ttft={}, by_turn=[]),
+        dead=dead,
     )
 
 
 def rows_of(requests: Requests) -> Rows:
     """A level's requests in order of arrival: by when each was due, then by number."""
-    order = np.lexsort((requests.number, requests.due))
-    due, woken, sent, first, end = (
-        np.asarray(getattr(requests, name), dtype=float)[order]
-        for name in ("due", "woken", "sent", "first", "end")
-    )
-    whole = np.asarray([not error for error in requests.column("error")], dtype=bool)[order]
-    usage, chunks = ([every[at] for at in order] for every in map(requests.column, ("usage", "chunks")))
-    prompt, output = (
-        np.where(whole, [each[side] if each else np.nan for each in usage], np.nan) for side in (0, 1)
-    )
-    streamed = whole & np.asarray([bool(chunk) for chunk in chunks], dtype=bool)
-    after_the_first = _after_the_first(output, np.asarray([len(chunk) for chunk in chunks], dtype=float))
-    told = [each for each, is_told in zip(chunks, streamed, strict=True) if is_told]
+    rows = sorted(requests.rows(), key=lambda row: (row.due, row.number))
+    times = [(row.due, row.woken, row.sent, row.first, row.end) for row in rows]
+    due, woken, sent, first, end = np.asarray(times, dtype=float).reshape(-1, 5).T
+    whole = np.asarray([row.is_whole for row in rows], dtype=bool)
+    streamed = np.asarray([row.is_streamed for row in rows], dtype=bool)
+    counts = [row.usage[:2] if row.usage and row.is_whole else (np.nan, np.nan) for row in rows]
+    prompt, output = np.asarray(counts, dtype=float).reshape(-1, 2).T
     return Rows(
         due=due,
         latency=np.where(whole, end - due, np.inf),
@@ -157,51 +153,42 @@ def rows_of(requests: Requests) -> Rows:
         late=np.where(whole, woken - due, np.nan),
         turn=np.where(whole, sent - woken, np.nan),
         ttft=np.where(streamed, first - due, np.nan),
-        tpot=(end - first) / after_the_first,
-        turns=np.asarray(requests.column("turn"), dtype=float)[order] + 1,
+        tpot=np.asarray([np.nan if row.tpot is None else row.tpot for row in rows], dtype=float),
+        turns=np.asarray([row.turn + 1 for row in rows], dtype=float),
         prompt=prompt,
         output=output,
-        gaps=np.concatenate([[], *map(np.diff, told)]),
+        gaps=np.concatenate([[], *(np.diff(row.chunks) for row in rows if row.is_streamed)]),
     )
 
 
-def _after_the_first(output: Floats, chunks: Floats) -> Floats:
-    """Tokens that came after the first chunk, which held as many as the others did on average; nan of an
-    answer in one piece."""
-    held = np.where((chunks > 1) & (chunks < output), output / np.maximum(chunks, 1), 1.0)
-    return np.where((output > 1) & (chunks != 1), output - held, np.nan)
-
-
-def _rate_answers(requests: Rows, facts: Level, weighed: Balance) -> Stat:
-    """Whole answers per second: of a rate those to the requests of its window, however late they came; of a
-    queue that grows what left it while it was there; of users what they get for as long as they send."""
+def _rate_answers(requests: Rows, facts: Level, weighed: Balance, lives: bool) -> Stat:
+    """Whole answers per second: of a rate, or a server that died, those to requests of its window, however
+    late; of a queue that grows what left it while it was there; of users what they get while they send."""
     whole = np.isfinite(requests.latency)
     ends, begin = np.sort(requests.end[whole]), float(requests.due[0])
     between, count = None, float(len(ends))
     if weighed.grows:
-        # Seconds between the first answer and the last before the queue ends, and how many came in them.
-        inside = ends[ends <= requests.due[-1]]
-        if 2 * len(inside) < len(ends):
-            under_way = int((requests.due <= ends[0]).sum()) - int((requests.end <= ends[0]).sum())
-            inside = ends[: max(2, len(ends) - under_way)]
-        seconds, count = float(inside[-1] - inside[0]), float(len(inside) - 1)
+        # From the middle of one half of the answers to that of the other: slots may answer in waves.
+        count = float(len(ends) - len(ends) // 2)
+        seconds = float(ends[-(len(ends) // 2) :].mean() - ends[: len(ends) // 2].mean())
+        between = mean_interval(np.diff(ends))
     elif facts.arrivals == AT_ONCE:
         seconds = float(ends[-1]) - begin
         between = _of_bridge(ends - begin)
-    elif facts.kind == "closed":
+    elif facts.kind == "closed" and lives:
         seconds, count = _by_users(requests, facts.concurrency or 1)
         until = float(requests.due.max())
         between = mean_interval(np.diff(np.append(ends[ends < until], until), prepend=begin))
     else:
         # Seconds in which requests came; of a level that was cut short as long as it went.
         first, last, n = float(requests.due[0]), float(requests.due[-1]), len(requests.due)
-        if facts.window and (n >= facts.scheduled or last - first > 0.9 * facts.window):
-            seconds = facts.window
-        else:
-            seconds = (last - first) * n / max(1, n - 1)
+        is_all = facts.window and (n >= facts.scheduled or last - first > 0.9 * facts.window)
+        seconds = facts.window if is_all else (last - first) * n / max(1, n - 1)
     value = count / seconds if seconds > 0 else math.nan
     around = None
-    if between and between[0] > 0 and math.isfinite(value):
+    if weighed.least < value:
+        around = weighed.least, value
+    elif between and between[0] > 0 and math.isfinite(value):
         middle = 2 / (between[0] + between[1])
         around = value / middle / between[1], value / middle / between[0]
     quantity = Quantity.of(value, around, len(ends), "1/s") if math.isfinite(value) else None
@@ -270,7 +257,7 @@ def tokens(rows: Rows, facts: Level, steady: int, answered: float) -> Tokens | N
         tpot=_quantiles(_drop_nan(rows.tpot[steady:]), TPOT),
         gap=_quantiles(rows.gaps, GAP),
         exact=counted and facts.chunks == int(output.sum()),
-        sent=float(prompt.mean()) * answered if counted else None,
+        sent=float(prompt.mean()) * answered if counted and prompt.any() else None,
         got=float(output.mean()) * answered if counted else None,
         prompt=float(prompt.mean()) if len(prompt) else 0.0,
         output=float(output.mean()) if len(output) else 0.0,

@@ -59,9 +59,10 @@ def open_loop(case: Case) -> OpenLoop | None:
 # Requests of a level, whose service times are unknown.
 
 SLICES = 20
-_SURE = 0.99
+_SURE, _PERHAPS = 0.99, 0.9
 STEP, BY_CHANCE = 1.5, 0.001  # of a step: its size, and the chance of finding one if there is none
 FEWEST, FEWEST_LOST = 30, 5  # answers of which one pause can be the longest; requests that waited meanwhile
+LOST, MOST_BY_CHANCE, LONG = 0.01, 1e-4, 0.1  # failures of any server; chance of a run; share of a level
 
 
 class Balance(NamedTuple):
@@ -69,29 +70,40 @@ class Balance(NamedTuple):
 
     grows: bool  # the queue certainly grew through the window
     growth: float  # requests per second that came more than went
+    least: float = math.inf  # answers per second that it may be instead of what came, if it perhaps grew
 
 
-def balance(due: Floats, end: Floats) -> Balance:
+def balance(due: Floats, end: Floats, rate: float | None = None) -> Balance:
     """Balance requests by when each was due and ended, in order of due, in seconds.
 
-    Arrivals less departures, slice by slice: their mean is above zero if more comes than goes. At first
-    that is so of every server, while the first answers are under way, but latency does not grow then."""
-    last = float(due[-1]) if len(due) else 0.0
-    slices = min(SLICES, len(due) // 3)
-    if slices < 5 or last <= due[0]:
+    A server falls behind if it takes longer for an answer, while it has any request, than there is between
+    two arrivals; or if more comes than goes, slice by slice. At first the latter is so of every server, while
+    the first answers are under way, but latency does not grow then. rate: at which requests were meant to
+    come; None: as they did."""
+    count, seconds = len(due), float(due[-1] - due[0]) if len(due) else 0.0
+    if count < FEWEST_LOST or not seconds:
         return Balance(False, 0.0)
-    edges = np.linspace(float(due[0]), last, slices + 1)
-    net = (np.histogram(due, edges)[0] - np.histogram(end, edges)[0]).astype(float)
-    growth = float(net.sum()) / (last - float(due[0]))
-    return Balance(_is_above_zero(net) and _rises(end - due), growth)
+    latency, ends, slices = end - due, np.sort(end), min(SLICES, count // 3)
+    busy = ends[1:] - np.maximum(ends[:-1], due[1:])
+    parts = np.asarray([part.mean() for part in np.array_split(busy, min(10, len(busy) // 2))])
+    between = max(seconds / (count - 1), 1 / rate if rate else 0.0)
+    is_behind = _around(parts, _SURE)[0] > between
+    if slices >= FEWEST_LOST:
+        edges = np.linspace(float(due[0]), float(due[-1]), slices + 1)
+        is_behind |= _around(np.histogram(due, edges)[0] - np.histogram(end, edges)[0], _SURE)[0] > 0
+    growth = float((end > due[-1]).sum()) / seconds
+    if is_behind and _rises(latency, _SURE):
+        return Balance(True, growth)
+    perhaps = float(busy.mean()) > between and _rises(latency, _PERHAPS)
+    return Balance(False, growth, 1 / _around(parts, _SURE)[1] if perhaps else math.inf)
 
 
-def _is_above_zero(net: Floats) -> bool:
-    error = float(net.std(ddof=1)) / math.sqrt(len(net))
-    return float(net.mean()) > t_quantile(_SURE, len(net) - 1) * error
+def _around(values: Floats, sure: float) -> tuple[float, float]:
+    half = t_quantile(sure, len(values) - 1) * float(values.std(ddof=1)) / math.sqrt(len(values))
+    return float(values.mean()) - half, float(values.mean()) + half
 
 
-def _rises(latency: Floats) -> bool:
+def _rises(latency: Floats, sure: float) -> bool:
     """Whether latencies go up with time: a line through the means of ten groups says so."""
     groups = [float(part.mean()) for part in np.array_split(latency, min(10, len(latency) // 2))]
     x = np.arange(len(groups)) - (len(groups) - 1) / 2
@@ -99,7 +111,19 @@ def _rises(latency: Floats) -> bool:
     slope = float(x @ y) / float(x @ x)
     left = y - slope * x
     error = math.sqrt(float(left @ left) / max(1, len(groups) - 2) / float(x @ x))
-    return slope > t_quantile(_SURE, max(1, len(groups) - 2)) * error and groups[-1] > 1.1 * groups[0]
+    return slope > t_quantile(sure, max(1, len(groups) - 2)) * error and groups[-1] > 1.1 * groups[0]
+
+
+def dead_since(due: Floats, end: Floats, is_whole: NDArray[np.bool_], users: int = 0) -> float | None:
+    """When the last answer came, if all later requests failed, for longer than ever before and more in a row
+    than chance has it, or as many as there are users, who waited for long; else None."""
+    count, ends = int(np.nonzero(is_whole)[0][-1]) + 1, np.sort(end[is_whole])
+    lost, last = len(due) - count, float(ends[-1])
+    before = max(LOST, float(1 - is_whole[:count].mean()))
+    is_longest = float(end.max()) - last > float(np.diff(ends).max(initial=0.0))
+    is_dead = lost >= FEWEST_LOST and before**lost <= MOST_BY_CHANCE and is_longest
+    is_dead |= 0 < users <= int((end > last).sum()) and float(end.max() - last) > LONG * (last - due[0])
+    return last if is_dead and due[-1] >= last else None
 
 
 def grew_since(due: Floats, end: Floats) -> float:

@@ -88,8 +88,7 @@ def effective_size_of_mean(samples: Floats) -> float:
     if n < 8:
         return float(n)
     order = (samples <= median(samples)).astype(float)
-    time = max(_correlation_time(samples), _correlation_time(order))
-    return _worth(n, time)
+    return _worth(n, max(_correlation_time(samples), _correlation_time(order)))
 
 
 def _worth(n: int, time: float) -> float:
@@ -184,15 +183,11 @@ def mean_interval(
         independent = BATCHES
     mean, error = float(samples.mean()), float(spread.std(ddof=1)) / math.sqrt(independent)
     t = t_quantile((1 + level) / 2, independent - 1)
-    skewness = _skewness(spread) if independent >= FEWEST_INDEPENDENT else 0.0
+    centred = spread - spread.mean()
+    variance = float((centred**2).mean()) if independent >= FEWEST_INDEPENDENT else 0.0
+    skewness = float((centred**3).mean()) / variance**1.5 if variance > 1e-18 * mean**2 else 0.0
     low, high = (_skew(end, skewness / math.sqrt(independent)) for end in (t, -t))
     return mean - error * low, mean - error * high
-
-
-def _skewness(x: Floats) -> float:
-    centred = x - x.mean()
-    variance = float((centred**2).mean())
-    return float((centred**3).mean()) / variance**1.5 if variance > 1e-18 * float(x.mean()) ** 2 else 0.0
 
 
 def _skew(t: float, share: float) -> float:

@@ -39,7 +39,8 @@ def t_quantile(p: float, df: float) -> float:
             probability = 0.5 * _incomplete_beta(x, square / (df + square), df / 2, 0.5)
         else:
             probability = 0.5 - 0.5 * _incomplete_beta(square / (df + square), x, 0.5, df / 2)
-        step = probability / (t * _density(t, df)) * math.log(probability / tail)
+        density = _scale(df) * math.exp(-(df + 1) / 2 * math.log1p(square / df))
+        step = probability / (t * density) * math.log(probability / tail)
         t *= math.exp(step)
         if abs(step) < _CLOSE_ENOUGH:
             break
@@ -48,10 +49,6 @@ def t_quantile(p: float, df: float) -> float:
 
 def _scale(df: float) -> float:
     return math.exp(math.lgamma((df + 1) / 2) - math.lgamma(df / 2)) / math.sqrt(df * math.pi)
-
-
-def _density(t: float, df: float) -> float:
-    return _scale(df) * math.exp(-(df + 1) / 2 * math.log1p(t * t / df))
 
 
 def _incomplete_beta(x: float, rest: float, a: float, b: float) -> float:

@@ -68,7 +68,11 @@ def outcome(run: Run) -> Outcome:
         return "patch fails" if tuning.patch.contradictions else gained
     if tuning.gate.word != "passed":
         return "gate undecided"
-    return "patch fails" if broken_patch(tuning) else limited or gained
+    # One that was not tried out is not broken.
+    patch = tuning.patch
+    slower = patch.speedup is not None and patch.speedup.word == "slower"
+    is_broken = bool(patch.path) and (patch.applies is False or patch.same_losses is False or slower)
+    return "patch fails" if is_broken else limited or gained
 
 
 def _without_recipe(tuning: Tuning) -> Outcome:
@@ -100,13 +104,6 @@ def peaks(tuning: Tuning) -> tuple[int | None, int | None]:
     """Peak bytes of the baseline and with the final set, measured again."""
     first, last = tuning.baseline, tuning.final
     return (first.peak if first else None), (last.peak if last else None)
-
-
-def broken_patch(tuning: Tuning) -> bool:
-    """Whether the patch was tried out and failed; one that was not tried out is not broken."""
-    patch = tuning.patch
-    slower = patch.speedup is not None and patch.speedup.word == "slower"
-    return bool(patch.path) and (patch.applies is False or patch.same_losses is False or slower)
 
 
 def dry(run: Run) -> bool:

@@ -11,20 +11,20 @@ import operator
 from collections.abc import Callable
 
 import numpy as np
+from msgspec import structs
 
 from laptime.analysis.load import QUANTILES, LevelStats
-from laptime.analysis.open_loop import grew_since, longest_pause, step
+from laptime.analysis.open_loop import FEWEST_LOST, grew_since, longest_pause, step
 from laptime.analysis.quantiles import Floats, effective_size_of_mean
 from laptime.kit.text import count
 from laptime.kit.units import percent, show
 from laptime.records.case import Case
 from laptime.records.check import Check
-from laptime.records.load import AT_ONCE, Level, ServerCounts, count_here
+from laptime.records.load import AT_ONCE, Level, count_here
 
 MOST_FAILED = 0.01
 MOST_FAILED_OF_ALL = 0.5
 """Beyond it the others are the few that came through, and their latency is not that of the load asked for."""
-FEWEST_LOST, MOST_BY_CHANCE = 5, 1e-4  # failures in a row at the end of a level that say that the server died
 _LOOK = "read what the server printed, and repeat this when it is up"
 ROUGHLY = 0.1
 TTFT_SLACK = 0.001  # Seconds: two clocks of one machine, read by two processes
@@ -66,24 +66,17 @@ def answers(case: Case, stats: LevelStats | None) -> Check | None:
         return Check("answers", "fail", f"none of {total} requests was answered ({kinds}){said}")
     share = facts.failed / total
     sentence = f"{facts.failed} of {total} requests ({percent(share)}) failed ({kinds}){said}"
-    if since := _dead_since(stats):
+    due, whole = stats.requests.due, np.isfinite(stats.requests.latency)
+    if stats.dead is not None:
+        since = max(stats.dead - due[0], 0.05)
         return Check("answers", "fail", f"no answer came from second {since:.1f} on: {sentence}", _LOOK)
     if share > MOST_FAILED_OF_ALL:
         sentence += ": what the few others took is not a figure of the server"
         return Check("answers", "fail", sentence, _LOOK)
-    return Check("answers", "warn" if share > MOST_FAILED else "note", sentence)
-
-
-def _dead_since(stats: LevelStats) -> float:
-    """Second of the level from which on all requests failed, more in a row than chance has it; 0: none."""
-    whole = np.isfinite(stats.requests.latency)
-    last = int(np.nonzero(whole)[0][-1])
-    lost = len(whole) - 1 - last
-    before = max(MOST_FAILED, float(1 - whole[: last + 1].mean()))
-    if lost < FEWEST_LOST or before**lost > MOST_BY_CHANCE:
-        return 0.0
-    begin, end = float(stats.requests.due[0]), float(stats.requests.end[whole].max())
-    return max(end - begin, 0.05) if stats.requests.due[-1] > end else 0.0
+    if (first := int(np.argmax(whole))) >= FEWEST_LOST:
+        sentence += f", all that came before second {due[first] - due[0]:.1f} among them"
+    warns = share > MOST_FAILED
+    return Check("answers", "warn" if warns else "note", sentence, _LOOK * warns)
 
 
 def tokens(case: Case, stats: LevelStats | None) -> Check | None:
@@ -97,18 +90,19 @@ def tokens(case: Case, stats: LevelStats | None) -> Check | None:
         missing = f"the server gave no usage for {facts.uncounted} of {facts.answered} answers: "
         missing += "their tokens are not known, and a chunk may hold several"
         return Check("tokens", "fail", missing, "a server that knows stream_options.include_usage")
-    asked, counted, false = facts.asked[1], made.output * facts.answered, "the server's usage cannot be true:"
+    asked, counted, more = facts.asked[1], made.output * facts.answered, ""
     if facts.chunks > counted + 0.5:
         more = f"{facts.chunks} chunks held text, the server counted {counted:.0f} tokens"
-        return Check("tokens", "fail", f"{false} {more}")
-    if made.output > asked + 0.001:
+    elif made.output > asked + 0.001:
         more = f"it counted {made.output:.1f} tokens an answer, at most {asked} were requested"
-        return Check("tokens", "fail", f"{false} {more}")
+    if more:
+        advice = "--body x.json   measures without tokens"
+        return Check("tokens", "fail", f"the server's usage cannot be true: {more}", advice)
     if made.short:
         sentence = f"{percent(made.short)} of the answers are shorter than the requested {asked} tokens, "
         sentence += f"{made.output:.1f} on average: do not compare them with full ones"
         return Check("tokens", "warn", sentence, "a server that knows ignore_eos")
-    if abs(made.prompt - facts.asked[0]) > ROUGHLY * facts.asked[0]:
+    if made.prompt and abs(made.prompt - facts.asked[0]) > ROUGHLY * facts.asked[0]:
         sentence = f"prompts had {made.prompt:.0f} tokens, {facts.asked[0]} were requested"
         return Check("tokens", "note", sentence)
     return Check("tokens", "ok", f"{made.prompt:.0f} tokens in, {made.output:.0f} out, as the server counts")
@@ -122,20 +116,16 @@ def server_counts(case: Case, stats: LevelStats | None) -> Check | None:
     if stats is None or server is None:
         return None
     ours = count_here(case.requests, stats.facts)
-    counts = (
-        ("requests", server.requests, ours.requests),
-        ("prompt tokens", server.prompt, ours.prompt),
-        ("output tokens", server.output, ours.output),
-    )
+    names = ("requests", "prompt tokens", "output tokens")
+    pairs = zip(names, structs.astuple(server), structs.astuple(ours), strict=False)
     # To the unit; of requests that failed here the server may have counted any part.
     agree = operator.ge if stats.facts.failed else operator.eq
-    differ = [
-        f"{of}: {theirs:,} there, {mine:,} here" for of, theirs, mine in counts if not agree(theirs, mine)
-    ]
+    differ = [f"{of}: {there:,} there, {here:,} here" for of, there, here in pairs if not agree(there, here)]
     if differ:
         sentence = f"the server's /metrics disagrees ({'; '.join(differ)})"
         return Check("server_counts", "fail", sentence, _ALONE)
-    if _is_later(server, ours):
+    known, is_same = (server.ttft, ours.ttft), server.first_tokens == ours.first_tokens
+    if None not in known and is_same and (server.ttft or 0.0) > (ours.ttft or 0.0) + TTFT_SLACK:
         sentence = (
             f"the server's /metrics says {show(server.ttft, 's')} to the first token on average, more than "
             f"the {show(ours.ttft, 's')} from sending to reading it here"
@@ -143,12 +133,6 @@ def server_counts(case: Case, stats: LevelStats | None) -> Check | None:
         return Check("server_counts", "fail", sentence, "laptime doctor")
     sentence = f"the server's /metrics counts the same {server.requests} requests and their tokens"
     return Check("server_counts", "ok", sentence)
-
-
-def _is_later(server: ServerCounts, ours: ServerCounts) -> bool:
-    if server.ttft is None or ours.ttft is None or server.first_tokens != ours.first_tokens:
-        return False
-    return server.ttft > ours.ttft + TTFT_SLACK
 
 
 def capacity(case: Case, stats: LevelStats | None) -> Check | None:
@@ -212,7 +196,7 @@ def find_pause(case: Case, stats: LevelStats | None) -> Check | None:
     begin, end, came = pause
     when = f"from second {begin - rows.due[0]:.1f} to {end - rows.due[0]:.1f} no answer came"
     sent_after = (rows.due < end) & (rows.due + rows.late > 0.9 * end + 0.1 * begin)
-    if 2 * np.sum((rows.due > begin) & sent_after) > came:
+    if stats and stats.facts.kind == "open" and 2 * np.sum((rows.due > begin) & sent_after) > came:
         return Check("stalled", "fail", f"the generator stood still: {when}, and nothing was sent", _QUIET)
     return Check("stood_still", "note", f"the server stood still: {when}, {count(came, 'request')} came")
 

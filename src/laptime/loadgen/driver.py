@@ -140,13 +140,12 @@ class Driver:
         self._sent_all.set()
 
     async def _as_due(self) -> None:
-        timer = self._make_timer(asyncio.get_running_loop(), self._wake)
-        self._timer = timer
+        self._timer = self._make_timer(asyncio.get_running_loop(), self._wake)
         try:
             self._wake()
             await self._sent_all.wait()
         finally:
-            timer.close()
+            self._timer.close()
 
     def _wake(self) -> None:
         """Begin all requests that are due by now."""

@@ -25,12 +25,12 @@ from laptime.records.requests import Answer
 
 MOST_DETAIL = 300
 PAUSES, LONGEST_PAUSE = (0.2, 1.0), 5.0  # seconds before a first request is sent again
-TOO_MANY, SERVERS_FAULT = 429, 500
+_BUSY = (429, *range(500, 600))
 _NEXT = {
     "refused": "start the server, or look at the port",
     "tls": "SSL_CERT_FILE=ca.pem laptime load ...   trusts a CA of your own; --insecure trusts anybody",
-    "http 401": "--header 'Authorization: Bearer ...'",
-    "http 403": "--header 'Authorization: Bearer ...'",
+    **dict.fromkeys(("http 400", "http 422"), "--body x.json   with what this path takes"),
+    **dict.fromkeys(("http 401", "http 403"), "--header 'Authorization: Bearer ...'"),
     "http 404": "look at the path of the address",
     "http 405": "--method POST, or --body x.json",
     "http 429": "the server limits requests: ask later, or with another key",
@@ -107,10 +107,10 @@ async def page(endpoint: Endpoint, url: SplitResult, timeout: float) -> Reply:
 
 
 async def first(client: HttpClient) -> Answer:
-    """The answer to a first request; one that a busy server refuses is sent again, three times in all."""
+    """The answer to a first request; one that is refused or dropped is sent again, three times in all."""
     for pause in (*PAUSES, None):
         answer = await client.send(0, client.now(), client.now())
-        if pause is None or not (answer.status == TOO_MANY or answer.status >= SERVERS_FAULT):
+        if pause is None or not (answer.status in _BUSY or answer.error in ("closed", "cut")):
             break
         await asyncio.sleep(min(answer.wait or pause, LONGEST_PAUSE))
     return answer
@@ -118,9 +118,9 @@ async def first(client: HttpClient) -> Answer:
 
 def _retry_after(reply: Reply) -> float:
     """Seconds that an answer asks to wait; 0: it does not say."""
-    asked = reply.headers.get("retry-after", "")
+    asked, thousandths = (reply.headers.get(f"retry-after{unit}", "") for unit in ("", "-ms"))
     with suppress(ValueError):
-        return max(0.0, float(asked))
+        return max(0.0, float(thousandths) / 1e3 if thousandths else float(asked))
     with suppress(ValueError):
         return max(0.0, parsedate_to_datetime(asked).timestamp() - time.time())
     return 0.0
@@ -133,31 +133,34 @@ def fault(reply: Reply) -> tuple[str, str]:
     if 300 <= reply.status < 400 and (moved := reply.headers.get("location")):
         return f"http {reply.status}", f"it leads to {moved}"
     if not 200 <= reply.status < 300:
-        text = _message(reply.body)
-        return f"http {reply.status}", " ".join(text.split())[:MOST_DETAIL]
+        return f"http {reply.status}", " ".join(_message(reply.body).split())[:MOST_DETAIL]
     return "", ""
 
 
 def _message(body: bytes) -> str:
-    """Return the message of an error document in the form of OpenAI's API; else the whole body."""
-    with suppress(msgspec.DecodeError, KeyError, TypeError):
-        return str(msgspec.json.decode(body)["error"]["message"])
+    """Return the message of an error document, of OpenAI's API or FastAPI's say; else the whole body."""
+    with suppress(msgspec.DecodeError):
+        said = msgspec.json.decode(body)
+        while isinstance(said, dict):
+            said = next((said[name] for name in ("error", "message", "detail") if said.get(name)), None)
+        if isinstance(said, str):
+            return said
     return body[: 2 * MOST_DETAIL].decode(errors="replace")
 
 
-DONE = b"[DONE]"
+DONE, _CALLED = b"[DONE]", ("name", "arguments")
 
 
 class Delta(Struct):
-    """The new part of a chat answer."""
+    """The new part of a chat answer. Each channel is a text, a part with one, or a list of these."""
 
     role: str | None = None
-    content: str | list[Any] | None = None
-    refusal: str | None = None
-    reasoning_content: str | None = None
-    reasoning: str | None = None
-    tool_calls: list[Any] | None = None
-    function_call: Any = None
+    content: Any = None
+    refusal: Any = None
+    reasoning_content: Any = None
+    reasoning: Any = None
+    tool_calls: list[dict[str, Any]] | None = None
+    function_call: dict[str, Any] | None = None
 
 
 class Choice(Struct):
@@ -168,18 +171,12 @@ class Choice(Struct):
     finish_reason: str | None = None
 
 
-class Cached(Struct):
-    """Prompt tokens that the server had already."""
-
-    cached_tokens: int | None = None
-
-
 class Usage(Struct):
     """Tokens as the server counts them."""
 
-    prompt_tokens: float | None = 0
-    completion_tokens: float | None = 0
-    prompt_tokens_details: Cached | None = None
+    prompt_tokens: float | None = None
+    completion_tokens: float | None = None
+    prompt_tokens_details: dict[str, Any] | None = None
 
 
 class Chunk(Struct):
@@ -190,7 +187,7 @@ class Chunk(Struct):
     error: Any = None
 
 
-_decode = msgspec.json.Decoder(Chunk).decode
+_decode = msgspec.json.Decoder(Chunk, strict=False).decode  # a number may stand in quotes
 
 
 class StreamClient(HttpClient):
@@ -230,11 +227,13 @@ class ConversationClient(StreamClient):
             ]
 
 
-def spoken(reply: Reply) -> str:
-    """The text of an answer; what a model only thinks is not part of the next prompt."""
+def spoken(reply: Reply, *, aloud: bool = True) -> str:
+    """The text of an answer. aloud: without what a model only thinks or calls, which no next prompt has."""
     chunks = [_decode(data) for _, data in events(reply.parts) if data != DONE]
     choices = [choice for chunk in chunks for choice in chunk.choices or ()]
-    return "".join(_text(choice.delta.content) if choice.delta else choice.text or "" for choice in choices)
+    return "".join(
+        _text(choice.delta.content) if choice.delta and aloud else token(choice) or "" for choice in choices
+    )
 
 
 def client_of(endpoint: Endpoint, now: Clock) -> HttpClient:
@@ -246,13 +245,12 @@ def client_of(endpoint: Endpoint, now: Clock) -> HttpClient:
 
 def read_stream(answer: Answer, reply: Reply) -> Answer:
     """An answer with the times of its tokens and the server's counts."""
-    kind = reply.headers.get("content-type", "").partition(";")[0]
-    if reply.parts and kind != "text/event-stream" and not answer.error:
-        return _fail(answer, "no stream", f"the answer is {kind or 'of no kind'}")
-    times, doubtful = [], []  # type: list[float], list[float]
+    kind = reply.headers.get("content-type", "").partition(";")[0].strip().lower()
+    said: list[tuple[float, str, bool]] = []  # when a chunk came, its text, whether it is the last
     usage: Usage | None = None
-    has_ended = False
+    has_ended = is_stream = False
     for at, data in events(reply.parts):
+        is_stream = True
         if data == DONE:
             has_ended = True
             continue
@@ -265,19 +263,31 @@ def read_stream(answer: Answer, reply: Reply) -> Answer:
         usage = chunk.usage or usage
         for choice in chunk.choices or ():
             has_ended |= bool(choice.finish_reason)
-            if (said := token(choice)) is not None:
-                (doubtful if said == "" and choice.finish_reason else times).append(at)
-    if usage is not None and len(times) < (usage.completion_tokens or 0):
-        times += doubtful  # the last chunk has no text: a token of half a character, as the count says
-    answer = structs.replace(answer, usage=_counts(usage))
+            if (text := token(choice)) is not None:
+                said.append((at, text, bool(choice.finish_reason)))
+    if reply.parts and not answer.error and not is_stream and kind != "text/event-stream":
+        return _fail(answer, "no stream", f"the answer is {kind or 'of no kind'}")
+    held = _with_tokens(said, usage.completion_tokens if usage else None)
+    answer = structs.replace(answer, usage=_counts(usage, [len(text) for _, text, _ in held]))
     if answer.error:
         return answer
     if not has_ended:
         return _fail(answer, "cut", "the stream ended in the middle of an answer")
-    if not times:
+    if not held:
         return _fail(answer, "no tokens", "the stream held no token")
-    chunks = [round(at - answer.sent, 6) for at in times]
-    return structs.replace(answer, first=times[0], end=times[-1], chunks=chunks)
+    chunks = [round(at - answer.sent, 6) for at, _, _ in held]
+    return structs.replace(answer, first=held[0][0], end=held[-1][0], chunks=chunks)
+
+
+def _with_tokens(said: list[tuple[float, str, bool]], count: float | None) -> list[tuple[float, str, bool]]:
+    """Return the chunks with tokens: those with text, and empty ones if the server counted a token for each.
+
+    An empty chunk may hold half a character, or be the first or the last and hold nothing."""
+    full = [chunk for chunk in said if chunk[1]]
+    inner = [chunk for chunk in said if chunk[1] or not chunk[2]]
+    after = [chunk for chunk in inner if full and chunk[0] >= full[0][0]]
+    counted = next((chunks for chunks in (said, inner, after) if len(chunks) == count), full)
+    return inner if count is None else counted or inner
 
 
 def token(choice: Choice) -> str | None:
@@ -286,28 +296,27 @@ def token(choice: Choice) -> str | None:
         return choice.text
     delta = choice.delta
     if delta.tool_calls or delta.function_call:
-        return "tool call"
+        calls = [each.get("function") for each in delta.tool_calls or ()] + [delta.function_call]
+        return "".join(_text(call.get(name)) for call in calls if call for name in _CALLED) or "tool call"
     channels = (delta.content, delta.refusal, delta.reasoning_content, delta.reasoning)
     said = [_text(channel) for channel in channels if channel is not None]
     text = "".join(said)
     return None if not said or (delta.role is not None and not text) else text
 
 
-def _text(content: str | list[Any] | None) -> str:
-    """Return the text of a message's content, which may be a list of parts with a text each."""
-    parts = content if isinstance(content, list) else [content]
-    return "".join(
-        str(part.get("text") or "") if isinstance(part, dict) else str(part or "") for part in parts
-    )
+def _text(content: Any) -> str:
+    """Return the text of a message's content, which may be a part with a text, or a list of parts."""
+    if isinstance(content, dict):
+        return _text(content.get("text", content.get("value")))
+    return "".join(map(_text, content)) if isinstance(content, list) else str(content or "")
 
 
 def events(parts: list[tuple[float, bytes]]) -> Iterator[tuple[float, bytes]]:
     """Data of server-sent events, each with the time at which its last byte came."""
-    left = b""
+    left, is_cut = b"", False  # between the two signs that end a line
     for at, part in parts:
-        left += part
-        if b"\r" in left:
-            left = left.replace(b"\r\n", b"\n")
+        left += part[is_cut and part[:1] == b"\n" :].replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        is_cut = part[-1:] == b"\r"
         *whole, left = left.split(b"\n\n")
         for event in whole:
             lines = [line[5:].strip() for line in event.split(b"\n") if line.startswith(b"data:")]
@@ -315,11 +324,16 @@ def events(parts: list[tuple[float, bytes]]) -> Iterator[tuple[float, bytes]]:
                 yield at, b"\n".join(lines)
 
 
-def _counts(usage: Usage | None) -> list[int]:
-    if usage is None or usage.completion_tokens is None:
-        return []
-    cached = usage.prompt_tokens_details.cached_tokens if usage.prompt_tokens_details else None
-    return [int(usage.prompt_tokens or 0), int(usage.completion_tokens), cached or 0]
+def _counts(usage: Usage | None, sizes: list[int]) -> list[int]:
+    """Return the row's counts. sizes: letters of each chunk; the first has its share of tokens."""
+    if usage is None or not (usage.completion_tokens or usage.completion_tokens == len(sizes)):
+        return []  # none, though there is text, is no count
+    cached, made = (usage.prompt_tokens_details or {}).get("cached_tokens"), int(usage.completion_tokens)
+    counts = [int(usage.prompt_tokens or 0), made, int(cached) if isinstance(cached, int | float) else 0]
+    if not 1 < len(sizes) < made or not any(sizes):
+        return counts
+    first = round(made * sizes[0] / sum(sizes))
+    return [*counts, max(1, min(first, made - len(sizes) + 1))]  # each of the others has one at least
 
 
 def _fail(answer: Answer, kind: str, why: str) -> Answer:

@@ -22,6 +22,7 @@ from laptime.loadgen.messages import Endpoint
 COMMON = """the of and to in is you that it he was for on are as with his they at be this have from or one had
 by word but not what all were we when your can said there use an each which she do how their if will up"""
 WORDS = tuple(COMMON.split())  # short and common: each is one token of most vocabularies
+_NOT_UNDERSTOOD, _NOT_THERE = (400, 422), (404, 405)  # a field of the body; the path
 BODIES = 512  # different prompts; so many requests later the first comes again
 Cut = Callable[[str, int], str]
 """The beginning of a text that has so many tokens, by a tokenizer of the user's own. What the server counts
@@ -98,7 +99,7 @@ async def _settle(base: str, endpoint: Endpoint, prompts: Prompts) -> tuple[Endp
     prompts = structs.replace(prompts, model=prompts.model or (models[0] if models else ""))
     kinds = [prompts.kind] if prompts.kind else ["chat", "completions"]
     kinds = kinds[:1] if prompts.turns > 1 else kinds  # without a chat nobody says who said what
-    kind_of_fault = why = ""
+    faults = []
     for kind in kinds:
         for forced in (True, False):
             tried = structs.replace(prompts, kind=kind, forced=forced, output=2)
@@ -113,13 +114,16 @@ async def _settle(base: str, endpoint: Endpoint, prompts: Prompts) -> tuple[Endp
                 client.close()
             if not answer.error:
                 return asked, _fit(structs.replace(prompts, kind=kind, forced=forced), answer.usage)
-            kind_of_fault, why = answer.error, f"{answer.error}: {answer.detail}"
-            if answer.status != 400:
+            if answer.status not in _NOT_UNDERSTOOD:
                 break
+        faults.append((answer, asked.url))
         if answer.status in (0, *range(200, 300), *range(500, 600)):
             break  # it has this path, and what it answers is the user's to see
-    step = "a smaller --prompt" if "context" in why else advice(kind_of_fault, why, f"{base}/models")
-    raise UsageError(f"{asked.url} did not stream an answer", why=why, next=step)
+    # A path that is there says more than one that is not.
+    answer, url = next((each for each in faults if each[0].status not in _NOT_THERE), faults[-1])
+    why = f"{answer.error}: {answer.detail}"
+    step = "a smaller --prompt" if "context" in why else advice(answer.error, why, f"{base}/models")
+    raise UsageError(f"{url} did not stream an answer", why=why, next=step)
 
 
 def _fit(prompts: Prompts, usage: Sequence[int]) -> Prompts:

@@ -61,8 +61,7 @@ def totals(text: str, model: str = "") -> Totals | None:
             except ValueError:
                 number = 0.0
             sums[name] = sums.get(name, 0.0) + number
-    values = {field: sums.get(name) for field, name in _NAMES.items()}
-    found = {field: value for field, value in values.items() if value is not None}
+    found = {field: sums[name] for field, name in _NAMES.items() if name in sums}
     return Totals(**found) if len(found) == len(_NAMES) else None
 
 

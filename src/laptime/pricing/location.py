@@ -34,7 +34,7 @@ def find(text: str, table: Table, environment: Environment | None = None) -> Mac
     if (shape := table.flexible(name)) is not None:
         return table.find_contract(_size(shape, name.split(":")[2:], environment))
     rows = [row for row in table.machines if row.name.lower() == name.lower()]
-    here = [row for row in rows if not region or row.region.lower() == region.lower()]
+    here = [row for row in rows if not region or row.region.lower() in ("", region.lower())]
     if here:
         return min(here, key=lambda row: row.usd_per_hour)
     if rows:

@@ -27,7 +27,7 @@ from msgspec import Struct, structs
 from laptime.kit.errors import UsageError
 from laptime.kit.text import closest
 from laptime.pricing.formulas import first_day
-from laptime.probes.peaks import accelerators
+from laptime.probes.peaks import accelerator_name, accelerators
 from laptime.records.cost import FlexShape, Machine, Origin, Refused
 from laptime.store import cache, folder
 
@@ -144,7 +144,7 @@ class Table(Struct, frozen=True, kw_only=True):
 
     def find_contract(self, machine: Machine) -> Machine:
         """A machine of a flexible shape as a contract has it; else as it is."""
-        return next((each for each in self.machines if each.name == machine.name), machine)
+        return next((each for each in self.machines if each.name.lower() == machine.name.lower()), machine)
 
 
 def load(*, today: date | None = None, local: Path | None = None, only_own: bool = False) -> Table:
@@ -163,7 +163,8 @@ def load(*, today: date | None = None, local: Path | None = None, only_own: bool
     machines: dict[tuple[str, str, str], Machine] = {}
     flex: dict[str, FlexShape] = {}
     refused: list[Refused] = []
-    updated, path = find_fetched(), local or _local()
+    usual = (Path(LOCAL), folder.home() / LOCAL)
+    updated, path = find_fetched(), local or next((path for path in usual if path.is_file()), None)
     sources: list[tuple[Origin, str, bytes | None]] = [
         ("builtin", MACHINES, (own / MACHINES).read_bytes()),
         ("builtin", FLEX, (own / FLEX).read_bytes()),
@@ -193,16 +194,13 @@ def find_fetched() -> Path:
     return cache.folder() / "prices"
 
 
-def _local() -> Path | None:
-    return next((path for path in (Path(LOCAL), folder.home() / LOCAL) if path.is_file()), None)
-
-
 def _bytes(path: Path, *, needed: bool = False) -> bytes | None:
     try:
         return path.read_bytes()
     except OSError as error:
         if needed:
-            raise UsageError(f"{path} cannot be read", why=error.strerror or str(error)) from error
+            why, step = error.strerror or str(error), f"--prices FILE   with {', '.join(NEEDED)}"
+            raise UsageError(f"{path} cannot be read", why=why, next=step) from error
         return None
 
 
@@ -334,7 +332,7 @@ def _machine(row: dict[str, str], origin: Origin) -> Machine:
         shape=row["shape"],
         cpu=[name for name in row.get("cpu", "").split("|") if name],
         accelerator=row.get("accelerator", ""),
-        accelerators=_number(row, "accelerators") or (1.0 if row.get("accelerator") else 0.0),
+        accelerators=_number(row, "accelerators") or 0.0,
         usd_per_hour=_number(row, "usd_per_hour") or 0.0,
         seen=row["seen"],
         spot_seen=row.get("spot_seen", ""),
@@ -348,12 +346,12 @@ _SIZES = ("vcpus", "cores", "ocpus", "cpu", "memory", "accelerator", "accelerato
 
 
 def _fill(contract: Machine, known: Table) -> Machine:
-    """A contract with what is known of its machine, where it leaves that out.
+    """A contract with what it leaves out of its machine, and the table's name of its accelerator.
     Raises ValueError: it names a flexible shape without sizes, or with some that are not sold."""
     shape = known.flexible(contract.name)
     machine = known.find_contract(contract)
     if shape is not None:
-        sizes = contract.shape.split(":")[1:]
+        sizes = contract.shape.replace(" ", "").split(":")[1:]
         if len(sizes) != 2 or not all(size.replace(".", "", 1).isdigit() for size in sizes):
             raise ValueError(f"it is rented by OCPU and GB: name both, {shape.shape}:16:32")
         ocpus, memory = (float(size) for size in sizes)
@@ -361,6 +359,9 @@ def _fill(contract: Machine, known: Table) -> Machine:
             raise ValueError(why)
         machine = shape.size_to(ocpus, memory)
     filled = {name: getattr(contract, name) or getattr(machine, name) for name in _SIZES}
+    there = filled["accelerator"]
+    filled["accelerator"] = there if there in accelerators() else accelerator_name(there) or there
+    filled["accelerators"] = filled["accelerators"] or float(bool(there))
     return structs.replace(contract, shape=machine.shape, **filled)
 
 

@@ -251,7 +251,6 @@ def _of_profile(run: Run, target: str, word: Trust, samples_per_step: float | No
         word = "noisy"
     else:
         return Speeds([], [Excluded(case=target, reason="it has no steps")])
-    world = profile.world or 1
     speed = _step_speed(
         run,
         case=label,
@@ -261,7 +260,7 @@ def _of_profile(run: Run, target: str, word: Trust, samples_per_step: float | No
         verdict=word,
         peak=next((memory.peak for memory in profile.memory if memory.device != "cpu"), None),
     )
-    return Speeds([structs.replace(speed, instances=world, device=profile.device_type)], [])
+    return Speeds([structs.replace(speed, instances=profile.world or 1, device=profile.device_type)], [])
 
 
 def _step_speed(
@@ -275,8 +274,7 @@ def _step_speed(
     peak: float | None,
 ) -> Speed:
     """Return the speed of steps with so many samples; None: their number is not known."""
-    devices = [device.name for device in run.environment.devices if device.name != "cpu"]
-    device = devices[0] if devices else "cpu"
+    device = next((each.name for each in run.environment.devices if each.name != "cpu"), "cpu")
     memory = None if peak is None else float(peak)
     rate = seconds.invert(batch or 1.0, "1/s")
     return Speed(

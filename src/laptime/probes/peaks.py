@@ -131,33 +131,35 @@ def accelerator_name(model: str, memory: int | None = None) -> str:
     return "" if row is None else row["name"]
 
 
-_SLICE = re.compile(r"\s*\bMIG (\d+)g\.(\d+)gb", re.IGNORECASE)
+_SLICE = re.compile(r"\s*\bMIG (?:(\d+)c\.)?(\d+)g\.(\d+)gb", re.IGNORECASE)
 
 
 def slice_of(model: str, memory: int | None = None) -> tuple[str, float]:
     """The table's name of an accelerator, or of the one that a MIG slice is part of, and the share of it that
-    is used up: of its seven units or of its memory, whichever is larger.
+    is used up: of its seven units or of its memory, whichever is larger; of a slice in a slice its part.
 
     Source: NVIDIA MIG User Guide, supported MIG profiles.
     """
     match = _SLICE.search(model)
     if match is None:
         return accelerator_name(model, memory), 1.0
-    units, gigabytes = int(match[1]), int(match[2])
-    name = accelerator_name(model[: match.start()])
-    return name, min(1.0, max(units / 7, gigabytes / accelerators().get(name, math.inf)))
+    units, gigabytes = int(match[2]), int(match[3])
+    name, part = accelerator_name(model[: match.start()]), int(match[1] or units) / units
+    return name, part * min(1.0, max(units / 7, gigabytes / accelerators().get(name, math.inf)))
 
 
+_LEVELS = ("amx_bf16", "avx512f", "avx2", "bf16", "asimd")
 _EPYC = re.compile(r"EPYC \w{3}(\d)")
 
 
 def cores_of(brand: str, isa: Sequence[str]) -> list[str]:
     """Microarchitectures in the table that a CPU may have, by its name for itself and its instruction sets;
     none if nothing tells. The last digit of an EPYC's number is its generation."""
-    rows = [row for row in _table("cpus.csv") if row["vendor"] and row["needs"] in isa]
+    most = next((each for each in _LEVELS if each in isa), "")  # older cores do not have it
+    rows = [row for row in _table("cpus.csv") if row["vendor"] and row["needs"] == most]
     epyc = _EPYC.search(brand)
     for are_meant in (
-        lambda row: row["name"] in brand,
+        lambda row: row["name"] in brand.replace("-", " "),
         lambda row: epyc is not None and row["name"] == f"Zen {epyc[1]}",
         lambda row: {"AuthenticAMD": "AMD", "GenuineIntel": "Intel"}.get(row["vendor"], "\0") in brand,
     ):

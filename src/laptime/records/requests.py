@@ -61,7 +61,7 @@ class Answer(Struct, frozen=True, array_like=True):
     status: int = 0  # of HTTP; 0: none came
     size: int = 0  # bytes of the answer's body
     chunks: list[float] = []  # when each chunk with a token came, from `sent` on
-    usage: list[int] = []  # tokens in and out as the server counts them, cached ones; [] if it did not
+    usage: list[int] = []  # by the server: tokens in, out, cached, of a first chunk of several; []: no count
     turn: int = 0  # of its conversation, from 0 on
     sender: int = 0  # number of the process that sent it
     wait: float = 0.0  # seconds that the server asked to wait before another one, which no table keeps
@@ -79,11 +79,11 @@ class Answer(Struct, frozen=True, array_like=True):
     @property
     def tpot(self) -> float | None:
         """Seconds from one output token to the next; None if fewer than two were counted, or all came at
-        once. The first chunk held as many tokens as the others did on average."""
+        once. Where the first chunk's tokens are not known, it held as many as the others did on average."""
         made, chunks = self.usage[1] if self.usage and not self.error else 0, len(self.chunks)
-        if made < 2 or chunks == 1:
-            return None
-        return (self.end - self.first) / (made - (made / chunks if 1 < chunks < made else 1))
+        average = made / chunks if 1 < chunks < made else 1.0
+        after = made - (self.usage[3] if len(self.usage) > 3 else average)
+        return (self.end - self.first) / after if chunks != 1 and after > 0 else None
 
 
 _TIMES = ("due", "woken", "sent", "first", "end")

@@ -13,6 +13,8 @@ pytest.importorskip("aiohttp")
 from fixtures.scripted_servers import served
 from laptime.kit.errors import LaptimeError, UsageError
 from laptime.loadgen import driver
+from laptime.loadgen.connection import Reply
+from laptime.loadgen.endpoint import fault
 from laptime.loadgen.loopback import self_test
 from laptime.loadgen.messages import Endpoint, SelfTest
 from laptime.testing import http_server, llm_server
@@ -77,6 +79,38 @@ def test_a_language_model_that_does_not_stream_at_first(
     assert why in refused.value.why
     assert '{"' not in refused.value.why  # the message, not its envelope
     assert advice in refused.value.next
+
+
+LIMIT = '{"error": {"message": "max_tokens is not known"}}'
+
+
+def test_the_path_that_is_there_says_why_it_refused() -> None:
+    """The chat refused a field, and the error was that there is no other path."""
+    answers = (
+        *(llm_server.Answer(status=400, body=LIMIT) for _ in range(2)),
+        llm_server.Answer(status=404, body='{"detail": "Not Found"}'),
+    )
+    with served(llm_server.Script(answers=answers)) as url, pytest.raises(UsageError) as refused:
+        load(LoadRequest(target=url, rates=[1]))
+    assert "/chat/completions did not stream" in refused.value.what
+    assert refused.value.why == "http 400: max_tokens is not known"
+
+
+@pytest.mark.parametrize("status", [400, 422])
+def test_a_chat_that_does_not_know_ignore_eos_is_asked_without_it(status: int) -> None:
+    bad = llm_server.Answer(status=status, body='{"detail": "ignore_eos"}')
+    script = llm_server.Script(answers=(bad, *(llm_server.Answer() for _ in range(5))))
+    with served(script) as url:
+        run = load(LoadRequest(target=url, rates=[20], requests=2, prompt=4, output=2, save=False))
+    assert run.plan["path"].value == "/v1/chat/completions"
+
+
+@pytest.mark.parametrize(
+    "body",
+    ['{"error": {"message": "no"}}', '{"error": "no"}', '{"detail": "no"}', '{"message": "no"}', "no"],
+)
+def test_an_error_is_told_without_its_envelope(body: str) -> None:
+    assert fault(Reply(400, {}, [(0.0, body.encode())], 0.0)) == ("http 400", "no")
 
 
 def test_a_wall_clock_that_jumps_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import random
 import re
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from msgspec import structs
 
-from fixtures import runs
-from fixtures.load_worlds import LIBRARY, UNSEEN, World, level, numbers, stable, truth
+from fixtures import load_worlds, runs
+from fixtures.load_worlds import LIBRARY, UNSEEN, Server, World, level, numbers, stable, truth
 from laptime.analysis.promises import level_judged, promises
 from laptime.loadgen import arrivals
 from laptime.loadgen.promise import goodput
 from laptime.pricing.speeds import NoCost, speeds
 from laptime.records.case import Case
+from laptime.records.requests import Answer
 from laptime.records.run import Run
 from laptime.reports.formats import html, text
+from laptime.verbs.load.levels import plan_levels
+from laptime.verbs.load.request import LoadRequest
 
 ALL = LIBRARY | UNSEEN
 
@@ -64,6 +69,52 @@ def test_answers_that_are_not_short_against_the_level_have_the_right_price() -> 
     assert "2.53" in shown(case)
 
 
+SLOW = {
+    "4 s, one slot, 1/s": World("constant", 4.0, 1, 1),
+    "3 s, two slots, 2/s": World("constant", 3.0, 2, 2),
+    "2 s, one slot, 1/s constant": World("constant", 2.0, 1, 1, arrivals="constant"),
+    "1 s, two slots, 3/s": World("constant", 1.0, 2, 3),
+    "6 s, eight slots, 4/s": World("constant", 6.0, 8, 4),
+    "0.1 s, one slot, 12/s": World("constant", 0.1, 1, 12),
+    "3 s of 50 tokens, four slots, 4/s": World("constant", 3.0, 4, 4, tokens=50),
+}
+
+
+@pytest.mark.parametrize("name", SLOW)
+def test_a_slow_server_that_falls_behind_is_not_told_to_answer_what_came(name: str) -> None:
+    """Ten requests of 4 s in one slot were told as answered at 1/s, four times the truth."""
+    for seed in range(5):
+        stats = numbers(level(SLOW[name], 10, seed))
+        assert stats.balance.grows
+        assert stats.answered.value == pytest.approx(SLOW[name].served, rel=0.07)
+
+
+@pytest.mark.parametrize("law", ["exponential", "lognormal"])
+def test_a_queue_that_may_have_grown_has_a_rate_with_a_lower_end(law: str) -> None:
+    slow, calm = World(law, 2.0, 1, 1), World(law, 0.5, 8, 1)
+    for seed in range(20):
+        stats = numbers(level(slow, 20, seed))
+        assert stats.answered.ci95 is None or stats.answered.ci95[0] < 0.8
+        assert stats.balance.grows or stats.answered.ci95
+        assert not numbers(level(calm, 20, seed)).balance.grows
+
+
+@pytest.mark.parametrize(
+    "world", [World(rate=45), World("constant", 1.0, 1, 0.9), World(slots=8, mean=1, rate=7)]
+)
+def test_a_busy_queue_is_not_taken_for_one_that_grows(world: World) -> None:
+    assert sum(numbers(level(world, 20, seed)).balance.grows for seed in range(40)) <= 1
+
+
+def test_times_of_a_file_are_answered_at_their_own_rate(tmp_path: Path) -> None:
+    """Eleven times, a second apart, were told as 1.1/s."""
+    file = tmp_path / "times"
+    file.write_text("\n".join(map(str, range(11))))
+    request = LoadRequest(target="null:noop", trace=file)
+    ((_, facts, order),) = plan_levels(request, "null:noop", {})
+    assert (facts.rate, facts.window, len(order.due)) == (1.0, 11.0, 11)
+
+
 def test_a_server_that_dies_is_invalid_and_has_no_price() -> None:
     case = level(World(rate=30, dies=3.0), 10, 1, usd_per_hour=1.0)
     whole = int(np.isfinite(numbers(case).requests.latency).sum())
@@ -75,6 +126,58 @@ def test_a_server_that_dies_is_invalid_and_has_no_price() -> None:
     assert closed.trust == "invalid"
     assert numbers(closed).answered.value == pytest.approx(24, rel=0.02)
     assert "inf" not in shown(closed)
+
+
+class Hanging(Server):
+    """Requests that come at a bad time wait for a minute, and fail."""
+
+    def ends(self, at: float) -> tuple[float, str]:
+        return (at + 60.0, "timeout") if self.rng.random() < 0.01 or at > 6 else super().ends(at)
+
+
+@pytest.mark.parametrize("users", [0, 1, 2, 4, 8])
+def test_a_server_that_hangs_is_dead_with_however_many_users(
+    users: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of 8 users who waited for ever 8 of 1014 requests failed: `noisy`, 163/s for 101/s."""
+    monkeypatch.setattr(load_worlds, "Server", Hanging)
+    case = level(World(slots=8, rate=30), 10, 1, users=users)
+    stats = numbers(case)
+    whole = np.isfinite(stats.requests.latency)
+    assert case.trust == "invalid"
+    assert stats.dead is not None
+    assert stats.answered.value == pytest.approx(whole.sum() / 10, rel=0.02)
+    assert "no answer came from second" in shown(case)
+    assert "above capacity" not in shown(case)
+
+
+@pytest.mark.parametrize("users", [0, 8])
+def test_a_limit_of_requests_a_second_is_no_death_and_no_fault_of_the_generator(users: int) -> None:
+    class Limited(Server):
+        second, given = -1, 0
+
+        def ends(self, at: float) -> tuple[float, str]:
+            if int(at) > self.second:
+                self.second, self.given = int(at), 0
+            self.given += 1
+            return super().ends(at) if self.given <= 25 else (self.second + 1.001, "http 429")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(load_worlds, "Server", Limited)
+        case = level(World(slots=8, rate=40), 9.7, 1, users=users)
+    assert {"answers": "warn"}.items() <= {check.name: check.outcome for check in case.checks}.items()
+    assert case.trust == "noisy"
+
+
+def test_failures_before_the_first_answer_are_named() -> None:
+    class Loading(Server):
+        def ends(self, at: float) -> tuple[float, str]:
+            return (at + 0.001, "http 503") if at < 4 else super().ends(at)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(load_worlds, "Server", Loading)
+        case = level(World(slots=8, rate=30), 10, 1)
+    assert "all that came before second 4.0" in " ".join(shown(case).split())
 
 
 def test_a_server_that_refuses_three_of_four_is_invalid_and_one_of_ten_is_not() -> None:
@@ -117,6 +220,19 @@ def test_tokens_of_a_chunk_count_and_what_is_not_known_is_not_said() -> None:
     assert at_once.details.load is not None
     assert at_once.details.load.kept == "undecided"
     assert goodput(promises("tpot=1ms@p95"), numbers(at_once)) is None
+
+
+@pytest.mark.parametrize(("counted", "said"), [(4, False), (8, False), (16, True)])
+def test_chunks_hold_several_tokens_only_if_more_were_counted(
+    counted: int, said: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = load_worlds.WorldSenders._row
+
+    def row(*args: Any) -> Answer:
+        return structs.replace(real(*args), usage=[16, counted, 0])
+
+    monkeypatch.setattr(load_worlds.WorldSenders, "_row", row)
+    assert ("several tokens" in shown(level(World("constant", 0.2, 64, 4, tokens=8), 10, 1))) is said
 
 
 def test_gaps_between_chunks_break_no_promise_about_tokens() -> None:

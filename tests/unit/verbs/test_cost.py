@@ -250,6 +250,9 @@ H100, A100 = "NVIDIA H100 80GB HBM3", "NVIDIA A100-SXM4-40GB"
         ("NVIDIA A10", 23.0, "aws:g5.xlarge"),  # A10G
         ("Tesla T4", 14.6, "aws:g5g.xlarge"),  # T4g
         ("NVIDIA GeForce RTX 4090", 24.0, "aws:g7e.2xlarge"),
+        ("NVIDIA L4", 22.5, "aws:g6f.large"),  # an eighth of one
+        ("NVIDIA L4-3Q", 3.0, "aws:g6.xlarge"),
+        ("NVIDIA A10", 22.5, "azure:Standard_NV6ads_A10_v5"),
     ],
 )
 def test_another_accelerator_is_refused_whatever_its_name_begins_with(
@@ -267,6 +270,7 @@ def test_another_accelerator_is_refused_whatever_its_name_begins_with(
         (f"{H100} MIG 1g.20gb", 19.6, "aws:p5.48xlarge", 1 / 4 / 8),  # four of these, by memory
         (f"{A100} MIG 3g.20gb", 19.5, "aws:p4d.24xlarge", 1 / 2 / 8),
         ("NVIDIA H100 NVL MIG 2g.24gb+me", 23.0, "azure:Standard_NC40ads_H100_v5", 2 / 7),
+        (f"{A100} MIG 1c.3g.20gb", 19.5, "aws:p4d.24xlarge", 1 / 2 / 3 / 8),
     ],
 )
 def test_a_slice_pays_its_share_of_the_card_and_is_told(
@@ -302,6 +306,10 @@ def test_an_accelerator_that_may_be_another_one_gets_a_word(model: str, gib: flo
         ("Intel(R) Xeon(R) Platinum 8375C CPU @ 2.90GHz", ["avx2", "avx512f"], "aws:c6i.8xlarge", False),
         ("Intel(R) Xeon(R) Platinum 8375C CPU @ 2.90GHz", ["avx2", "avx512f"], "aws:c6a.8xlarge", True),
         ("Intel(R) Xeon(R) CPU E5-2686 v4", ["avx2"], "aws:c7i.8xlarge", True),  # no AMX
+        ("Intel(R) Xeon(R) Platinum 8481C", ["avx2", "avx512f", "amx_bf16"], "aws:m5.8xlarge", True),
+        ("Intel(R) Xeon(R) Platinum 8481C", ["avx2", "avx512f", "amx_bf16"], "aws:c7i.8xlarge", False),
+        ("Neoverse-V1", ["asimd", "bf16"], "aws:c6g.8xlarge", True),  # Graviton 3 on 2
+        ("Neoverse-V1", ["asimd", "bf16"], "aws:c7g.8xlarge", False),
         ("", [], "aws:m5.8xlarge", False),
     ],
 )
@@ -310,6 +318,44 @@ def test_a_cpu_that_the_machine_does_not_have_gets_a_word(
 ) -> None:
     made = ask(run(case(0.025), environment=costs.environment(cpu=cpu, isa=isa)), machines=[machine])
     assert any("not measured" in each for each in made.warnings) is is_said
+
+
+@pytest.mark.parametrize(
+    ("named", "usd"),
+    [
+        ("aws,p4d.24xlarge,16,2026-11-01,A100-40GB", 2.0),  # how many of them is known
+        ("mine,box,4,2026-11-01,NVIDIA A100-SXM4-40GB", 4.0),  # as its driver says
+        ("mine,box,4,2026-11-01,A100-SXM4-40GB", 4.0),
+    ],
+)
+def test_a_contract_may_call_its_accelerator_as_the_driver_does(
+    named: str, usd: float, tmp_path: Path
+) -> None:
+    path = tmp_path / "own.csv"
+    path.write_text(f"provider,shape,usd_per_hour,seen,accelerator\n{named}\n")
+    made = ask(
+        costs.on_gpu(A100, int(39.4 * 2**30), 0.001), prices=path, machines=[":".join(named.split(",")[:2])]
+    )
+    assert made.lines[0].usd_per_hour == usd
+    assert not any("not known" in each for each in made.warnings)
+
+
+def test_memory_of_another_size_is_the_reason_that_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "own.csv"
+    head = "provider,shape,usd_per_hour,seen,accelerator,accelerator_memory_gib\n"
+    path.write_text(f"{head}mine,box,4,2026-11-01,Foo 9000,24\n")
+    made = costs.on_gpu("NVIDIA Foo 9000", 48 * 2**30, 0.001)
+    with pytest.raises(UsageError) as refused:
+        ask(made, prices=path, machines=["mine:box"])
+    assert "Foo 9000 of 48 GiB, and that machine has 24 GiB" in refused.value.why
+
+
+def test_a_contract_without_a_region_holds_in_every_one(tmp_path: Path) -> None:
+    path = tmp_path / "own.csv"
+    path.write_text("provider,shape,usd_per_hour,seen\naws,c5a.8xlarge,0.5,2026-11-01\n")
+    for region in ("", "@us-east-1", "@eu-west-1"):
+        made = ask(run(case(0.025)), prices=path, machines=[f"aws:c5a.8xlarge{region}"])
+        assert made.lines[0].usd_per_hour == 0.5
 
 
 def test_a_contract_counts_wherever_its_machine_is_priced(tmp_path: Path) -> None:

@@ -9,6 +9,8 @@ named and left out. A block of load gives one number for the race; all its reque
 from __future__ import annotations
 
 import asyncio
+import gzip
+import json
 import math
 import re
 from collections.abc import Sequence
@@ -18,7 +20,6 @@ from os.path import commonprefix
 from statistics import fmean
 from typing import Any
 
-import msgspec
 from msgspec import structs
 
 from laptime.analysis.load import level_stats
@@ -38,6 +39,7 @@ from laptime.tuning.search.evaluator import TrialFailed
 PROMPTS = 8  # so many different ones are asked, of those that the load sends; so many at once
 ROUNDS, MOST_AT_ONCE = 3, 64  # how often so many are asked as are under way, and how many at most
 _BETWEEN = re.compile(r"[\s,;|=<>()\[\]{}\"']+")
+_NUMBER = re.compile(r"[-+]?\d+(?:\.\d*)?(?:[eE][-+]?\d+)?")
 LENGTHS = ("prompt tokens", "output tokens", "status", "length", "values", "error", "prompt answered")
 """Parts that are compared where texts may differ."""
 _MOST_NAMED = 4
@@ -81,15 +83,17 @@ async def _one(client: HttpClient, endpoint: Endpoint, at: int) -> Output:
     if not endpoint.stream:
         return {"prompt": at, **_parts(reply)}
     counts = zip(("prompt tokens", "output tokens"), answer.usage or (), strict=False)
-    return {"prompt": at, "text": spoken(reply), **dict(counts)}
+    return {"prompt": at, "text": spoken(reply, aloud=False), **dict(counts)}
 
 
 def _parts(reply: Reply) -> Output:
-    body = b"".join(part for _, part in reply.parts)
+    body = reply.body
+    if reply.headers.get("content-encoding", "").lower() == "gzip":
+        body = gzip.decompress(body)
     lines = b"[" + b",".join(line for line in body.splitlines() if line.strip()) + b"]"
     for document in (body, lines):
-        with suppress(msgspec.DecodeError):
-            values = _flat(msgspec.json.decode(document), "")
+        with suppress(ValueError):
+            values = _flat(json.loads(document), "")  # it reads NaN, which servers in Python write
             return {"status": reply.status, "values": len(values), **dict(values)}
     with suppress(UnicodeDecodeError):
         words = [word for word in _BETWEEN.split(body.decode()) if word]
@@ -109,16 +113,20 @@ def _flat(value: Any, place: str) -> list[tuple[str, Any]]:
 
 
 def _alike(a: Any, b: Any) -> bool:
-    """Whether two values are the same; numbers, also in quotes, as far as float32 tells when it is summed in
+    """Whether two values are the same; numbers, also in a text, as far as float32 tells when it is summed in
     another order. Whole ones have to be equal."""
-    if bool in (type(a), type(b)):
+    if bool in (type(a), type(b)) or None in (a, b):
         return a is b
-    if a == b:
+    one, other = str(a), str(b)
+    if a == b or one == other:
         return True
-    with suppress(TypeError, ValueError):
-        is_whole = not any(isinstance(each, float) or "." in str(each) for each in (a, b))
-        return not is_whole and math.isclose(float(a), float(b), rel_tol=1e-5, abs_tol=1e-6)
-    return False
+    if isinstance(a, bytes) or isinstance(b, bytes) or _NUMBER.sub("", one) != _NUMBER.sub("", other):
+        return False
+    for x, y in zip(_NUMBER.findall(one), _NUMBER.findall(other), strict=True):
+        is_whole = not any(sign in x + y for sign in ".eE")
+        if x != y and (is_whole or not math.isclose(float(x), float(y), rel_tol=1e-5, abs_tol=1e-6)):
+            return False
+    return True
 
 
 def gate(reference: Sequence[Sequence[Output]], tuned: Sequence[Output], *, differs: bool) -> Gate:

@@ -366,8 +366,7 @@ class _Bench:
         return self._live.case(worker.keys[batch])
 
     def _relabel(self, worker: CaseWorker, batch: int) -> Case:
-        virtual = bool(self._live.run().environment.virtual)
-        return relabel(self._case(worker, batch), virtual=virtual)[0]
+        return relabel(self._case(worker, batch), virtual=bool(self._live.run().environment.virtual))[0]
 
     def _finish(self, status: str) -> None:
         run = self._live.run()

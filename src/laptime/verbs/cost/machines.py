@@ -153,12 +153,14 @@ def _other_accelerator(device: Device, machine: Machine) -> str:
         return f"it ran on {name or device.model}, and that machine has no accelerator"
     sizes, words = accelerators(), {*re.split(r"[-\s]", f"{device.model} {name}".lower())}
     needed = {there.lower().partition("-")[0]} if there in sizes else {*re.split(r"[-\s]", there.lower())}
+    fits, told = needed <= words, (device.memory or 0) / 2**30
     if name in sizes and there in sizes:
-        fits = _FORM.sub("", name) == _FORM.sub("", there) and sizes[name] == sizes[there]
-    else:
-        memory = machine.accelerator_memory or sizes.get(there, 0.0) * min(1.0, machine.accelerators)
-        told = sizes.get(name, (device.memory or 0) / 2**30)
-        fits = needed <= words and not (memory and told and abs(told / memory - 1) > MEMORY_OFF)
+        is_size = machine.accelerators < 1 or sizes[name] == sizes[there]
+        fits = is_size and _FORM.sub("", name) == _FORM.sub("", there)
+    memory = machine.accelerator_memory or sizes.get(there, 0.0) * min(1.0, machine.accelerators)
+    told = told if machine.accelerators < 1 else sizes.get(name, told)
+    if fits and memory and told and abs(told / memory - 1) > MEMORY_OFF:
+        return f"it ran on {name or device.model} of {told:.3g} GiB, and that machine has {memory:.3g} GiB"
     return "" if fits else f"it ran on {name or device.model}, and that machine has {there}"
 
 
@@ -174,7 +176,7 @@ def doubts(run: Run, speed: Speed, machine: Machine) -> list[str]:
     if not on_cpu:
         device = _device(run, speed)
         name, part = slice_of(device.model, device.memory)
-        if machine.accelerator and name != machine.accelerator:
+        if machine.accelerator not in ("", name, device.model, device.model.partition(" ")[2]):
             found.append(
                 f"run {run.id} ran on {device.model}, {machine.name} has {machine.accelerator}: "
                 "whether they are the same is not known"

@@ -200,8 +200,7 @@ def savings(runs: Sequence[Run], lines: Sequence[Line]) -> list[Saving]:
 
 def _alike(a: Line, b: Line) -> bool:
     """Whether their units mean the same."""
-    of_one = {"call", "item"}
-    return a.speed.unit == b.speed.unit or {a.speed.unit, b.speed.unit} == of_one
+    return a.speed.unit == b.speed.unit or {a.speed.unit, b.speed.unit} == {"call", "item"}
 
 
 def _saving(before: Line, after: Line, ratio: Quantity, *, paired: bool) -> Saving:

@@ -189,5 +189,5 @@ class Looks:
             return "unstable" if grew else ""
         if enough(case, stats, widest=MARGIN * WIDEST) is not None:
             return ""
-        decided = not self._slo or level_judged(promises(self._slo), stats).word != "undecided"
-        return "precise" if decided else ""
+        is_open = self._slo and level_judged(promises(self._slo), stats).word == "undecided"
+        return "" if is_open else "precise"

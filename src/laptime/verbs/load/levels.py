@@ -34,9 +34,10 @@ def plan_levels(request: LoadRequest, name: str, own: dict[str, Axis]) -> list[P
         return []
     if request.trace is not None:
         times = arrivals.from_trace(request.trace)
-        limit, window = request.concurrency[0] if request.concurrency else None, float(times[-1])
+        limit, last = request.concurrency[0] if request.concurrency else None, float(times[-1])
         axes: dict[str, Axis] = {"trace": request.trace.name, **own}
-        mean = (len(times) - 1) / window if window > 0 else None
+        mean = (len(times) - 1) / last if last > 0 else None
+        window = len(times) / mean if mean else 0.0  # with the gap after the last request
         return [_schedule(request, name, times.tolist(), window, axes, limit, mean)]
     if request.rates:
         return [open_level(request, name, rate, own) for rate in request.rates]

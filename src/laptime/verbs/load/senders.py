@@ -69,8 +69,7 @@ def _language_model(request: LoadRequest, endpoint: Endpoint) -> Endpoint:
         tokenizer=str(request.tokenizer or ""),
         turns=request.turns,
     )
-    json = [("content-type", "application/json")]
-    asked = structs.replace(endpoint, headers=[*endpoint.headers, *json])
+    asked = structs.replace(endpoint, headers=[*endpoint.headers, ("content-type", "application/json")])
     asked, prompts = settle(f"{base}/v1", asked, prompts)
     return structs.replace(asked, bodies=bodies(prompts, BODIES), turns=prompts.turns, later=later(prompts))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import threading
 import time
@@ -11,10 +12,11 @@ from typing import Any
 import pytest
 
 from fixtures.scripted_servers import served
+from laptime.loadgen.connection import Reply
 from laptime.loadgen.messages import Endpoint
 from laptime.testing import http_server, llm_server
 from laptime.tuning.search.evaluator import TrialFailed
-from laptime.tuning.server.outputs import PROMPTS, ROUNDS, gate, outputs
+from laptime.tuning.server.outputs import PROMPTS, ROUNDS, _parts, gate, outputs
 from laptime.verbs.load.request import LoadRequest
 from laptime.verbs.load.senders import sender_target
 
@@ -151,6 +153,23 @@ def test_a_language_model_is_asked_for_text_and_counts() -> None:
     assert found[8:] == [{"prompt": at, "prompt answered": at} for at in range(8)] * ROUNDS
 
 
+@pytest.mark.parametrize("answer", [{"reasoning": 3}, {"channel": "tool_calls"}])
+def test_what_a_language_model_only_thinks_or_calls_is_compared_too(answer: dict[str, Any]) -> None:
+    """A text of nothing was the same whatever the model thought."""
+    script = llm_server.Script(answers=(llm_server.Answer(**answer),))
+    with served(script) as url:
+        found = asked_of(f"{url}/chat/completions", prompt=5, output=3)
+    assert found[0]["text"]
+
+
+def test_a_packed_answer_is_compared_by_what_is_in_it() -> None:
+    parts = []
+    for at in (1.0, 2.0):
+        packed = gzip.compress(b'{"score": 0.5}', mtime=at)
+        parts.append(_parts(Reply(200, {"content-encoding": "gzip"}, [(0.0, packed)], 0.0)))
+    assert parts == [{"status": 200, "values": 1, "score": 0.5}] * 2
+
+
 def test_each_value_of_a_json_document_is_a_part() -> None:
     answer = http_server.Answer(body='{"label": "cat", "scores": [0.5, {"x": null}]}')
     with served(http_server.Script(answers=(answer,))) as url:
@@ -169,6 +188,15 @@ def test_each_value_of_a_json_document_is_a_part() -> None:
         ("<p>cat</p>\n<p>0.5</p>", ("0.5", "0.50000001"), ("cat", "cats")),
         ('{"n": "17"}', ("x", "x"), ("17", "18")),
         ('{"ok": true}', ("x", "x"), ("true", "1")),
+        ('{"a": NaN, "b": 0.5}', ("0.5", "0.50000001"), ("0.5", "NaN")),
+        ('{"a": NaN, "b": 0.5}', ("x", "x"), ("NaN", "0.1")),
+        ('{"text": "a cat (0.98765)"}', ("0.98765", "0.987650001"), ("0.98765", "0.98")),
+        ('{"text": "a cat (0.98765)"}', ("x", "x"), ("a cat", "a dog")),
+        ('{"at": 1e-3}', ("1e-3", "0.0010000001"), ("1e-3", "1e3")),
+        ('{"n": -0.5}', ("-0.5", "-0.50000001"), ("-0.5", "0.5")),
+        ('{"n": 1e-9}', ("1e-9", "-1e-9"), ("1e-9", "1e-3")),
+        ('{"n": "v17 of 18"}', ("x", "x"), ("17", "19")),
+        ("a:0.5 b:0.25", ("0.25", "0.25000001"), ("0.25", "0.26")),
     ],
 )
 def test_answers_of_any_text_are_compared_by_value(

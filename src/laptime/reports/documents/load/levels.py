@@ -209,7 +209,7 @@ def token_section(run: Run, rows: Sequence[LevelRow]) -> doc.Section:
         words = f"Asked: {path.value}. {words}"
     if any(each.facts.uncounted for each, _ in made):
         words += " It did not count all answers: how many tokens a chunk held is not known."
-    elif made and not exact:
+    elif any(each.facts.chunks < tokens.output * each.facts.answered - 0.5 for each, tokens in made):
         words += " Chunks held several tokens: the time between them is not an inter-token latency."
     turns = doc.Facts([("by turn", _turns(each, tokens)) for each, tokens in made if tokens.by_turn])
     blocks = [doc.Text(words), table, turns] if made else []
