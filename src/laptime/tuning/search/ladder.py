@@ -83,11 +83,14 @@ def search(
     state.begin()
     try:
         replay(state, earlier)
-        _try_all(state)
-        raced = state.recipe
-        complete = together.leave_one_out(state)
-        if state.recipe != raced:
-            state.rediagnose()
+        while True:
+            _try_all(state)
+            raced = state.recipe
+            complete = together.leave_one_out(state)
+            if state.recipe != raced:
+                state.rediagnose()
+            if len(state.recipe) or not len(raced):  # else the time that was kept back is free again
+                break
     except KeyboardInterrupt as stop:
         if not len(state.recipe):
             raise

@@ -12,10 +12,11 @@ from fixtures.scripted_evaluator import Knob, Noise, ScriptedEvaluator, landscap
 from laptime.records.tuning import Rung
 from laptime.tuning.loop_profile import SHARES, LoopProfile
 from laptime.tuning.optimization import Change, Recipe
-from laptime.tuning.search import ladder, ranking
+from laptime.tuning.search import ladder, ranking, together
 from laptime.tuning.search.evaluator import CandidateSet, Round, TrialFailed
 from laptime.tuning.search.ladder import SearchInterrupted, SearchResult, plan_races, search
 from laptime.tuning.search.settings import SearchSettings
+from laptime.tuning.search.state import SearchState
 
 QUIET = Noise(block=0.005, drift=0.002, spike=0.0, flip=0.0, process=0.001)
 STEP = {"data": 10e-3, "forward": 30e-3, "backward": 50e-3, "optimizer": 10e-3}
@@ -315,6 +316,31 @@ def test_the_change_kept_last_is_left_out_only_where_its_race_left_doubt() -> No
         assert "left out" in rung(found, "first").reason
     certified = search(world(first, Knob(name="last", effect=large, prior=0.1)), replace(LONG, certify=True))
     assert "no doubt" not in rung(certified, "last").reason
+
+
+def test_where_all_that_was_kept_is_dropped_the_time_kept_back_is_searched_in(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A public script (karpathy/makemore): two were dropped at 225 of 360 s, and eight were never tried."""
+    real, calls = together.leave_one_out, list[int]()
+
+    def drop_all_at_first(state: SearchState) -> bool:
+        calls.append(len(state.adopted))
+        if len(calls) > 1:
+            return real(state)
+        state.revise("lucky", kept=False, dropped=True, reason="dropped")
+        state.adopted.clear()
+        state.recipe = Recipe()
+        return True
+
+    monkeypatch.setattr(together, "leave_one_out", drop_all_at_first)
+    knobs = (Knob(name="lucky", effect=HALF, prior=0.9), Knob(name="other", effect={"data": 0.5}, prior=0.3))
+    found = search(
+        world(*knobs),
+        SearchSettings(budget=80, reserve=lambda step: 0.6, late_reserve=lambda step: 0.1),
+    )
+    assert calls[0] == 1
+    assert found.recipe.names == ("other",)
 
 
 def test_no_time_is_set_aside_to_leave_out_what_is_obvious(monkeypatch: pytest.MonkeyPatch) -> None:
