@@ -176,7 +176,7 @@ class Reference:
     varies: list[bool]  # by input, see `Draft`
     keywords: Sequence[str]  # names of its inputs
     # see `Draft.outputs` and `types`; may raise `NoDraft`
-    outputs: Callable[[], tuple[list[str] | None, list[str]]]
+    outputs: Callable[[], tuple[Sequence[str | None] | None, list[str]]]
     # by input, sizes of tables that its whole numbers may be places in, see `beyond`
     tables: Sequence[Sequence[int] | None] = ()
     facts: frozenset[str]  # of `tuning.loop_profile.FACT_SENTENCES`
@@ -190,16 +190,14 @@ class Reference:
 
 def facts_of_machine() -> frozenset[str]:
     """Return the machine's facts for any model."""
-    facts = {"cpu"} | compilers()
-    if {"avx512_bf16", "amx_bf16"} & set(instructions()):
-        facts.add("bf16")
-    if {"avx512_fp16", "amx_fp16"} & set(instructions()):
-        facts.add("fp16")
-    if not allocator.why_not(LoopProfile()):
-        facts.add("glibc_malloc")
-    if not huge_pages.why_not(LoopProfile()):
-        facts.add("huge_pages_on_request")
-    return frozenset(facts)
+    known, profile = set(instructions()), LoopProfile()
+    found = {
+        "bf16": known & {"avx512_bf16", "amx_bf16"},
+        "fp16": known & {"avx512_fp16", "amx_fp16"},
+        "glibc_malloc": not allocator.why_not(profile),
+        "huge_pages_on_request": not huge_pages.why_not(profile),
+    }
+    return frozenset({"cpu"} | compilers() | {name for name, holds in found.items() if holds})
 
 
 def compilers() -> set[str]:
@@ -252,7 +250,7 @@ def of_torch(target: str, batch: int, sample: Sample | None, device: str = "cpu"
         with torch.no_grad():
             return arrays(module(*(torch.from_numpy(each).to(where) for each in given)))
 
-    def outputs() -> tuple[list[str] | None, list[str]]:
+    def outputs() -> tuple[Sequence[str | None] | None, list[str]]:
         with torch.no_grad():
             made = plain(module(*inputs))
         return structure_of(made), types_of(made)
@@ -269,7 +267,7 @@ def of_torch(target: str, batch: int, sample: Sample | None, device: str = "cpu"
         varies=[bool(any_batch and each.ndim and each.shape[0] == batch) for each in inputs],
         keywords=list(call_of(model.workload(batch))[2]),
         outputs=outputs,
-        tables=[None if where.type == "cuda" else sorted(sizes, reverse=True) for _ in inputs],
+        tables=[None] * len(inputs) if where.type == "cuda" else _tables(run, arrays(inputs), sizes),
         facts=facts | {fact for fact, name in _KINDS.items() if name in classes},
         threads=torch.get_num_threads(),
         inputs=told["shapes"],
@@ -278,6 +276,17 @@ def of_torch(target: str, batch: int, sample: Sample | None, device: str = "cpu"
         device=str(where),
         devices=model.devices() if where.type == "cuda" else (),
     )
+
+
+def _tables(run: Run, given: list[Array], sizes: set[int]) -> list[list[int]]:
+    """`Reference.tables`: what holds ones (or zeros) and may hold any number is a mask, which has none."""
+    tables = [sorted(sizes, reverse=True)] * len(given)
+    for at, each in enumerate(given):
+        if each.dtype.kind in "iu" and each.max(initial=0) < 2:
+            with suppress(Exception):
+                run([*given[:at], np.full_like(each, max(sizes)), *given[at + 1 :]])
+                tables[at] = []
+    return tables
 
 
 FACTS = frozenset({"onnx_file", "on_onnxruntime", "other_runtime"})

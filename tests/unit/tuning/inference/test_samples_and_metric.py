@@ -167,7 +167,7 @@ def test_something_is_held_out_where_there_is_one_sample(tmp_path: Path) -> None
         target=f"{tmp_path}/model.py:build", batch=0, samples=f"{tmp_path}/data.py:samples", **paths
     )
     calls = RecordedCalls.load(Path(paths["calls"])).calls
-    assert (surveyed["samples"], [call.batch for call in calls]) == (1, [4, 4, 1, 4, 4])
+    assert (surveyed["samples"], [call.batch for call in calls]) == (1, [4, 4, 1, 4, 4, 4])
     assert len({call.inputs[0].tobytes() for call in calls[:3]}) == 3
     assert len(RecordedCalls.load(Path(paths["calibration"])).calls) == 1
 
