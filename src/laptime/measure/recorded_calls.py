@@ -128,16 +128,15 @@ def record_calls(
                 size += sum(array.nbytes for array in (*inputs, *outputs))
                 break
     first = calls[0]
-    of_first: Callable[[Sequence[Array]], Agreement]
-    of_first = lambda made: measure([Call(made, first.outputs, first.batch)], against="itself")  # noqa: E731
     again = [np.asarray(each) for each in run([np.array(array) for array in first.inputs])]
-    repeated = judge(of_first(again), "float32")
+    repeated = judge(measure([Call(again, first.outputs, first.batch)], against="itself"), "float32")
     is_equal = [each.tobytes() for each in again] == [output.tobytes() for output in first.outputs]
     is_random = repeated.word in ("close", "different") and not is_equal  # empty ones cannot be judged
     text = f"the reference's outputs differ each time: {repeated.sentence}" if is_random else ""
     # Error of each output, of whole numbers the share that differs, when every float of the inputs changes by
     # two units in its last place.
-    errors = {error.output: error.rms for error in of_first(run(list(map(_nudge, first.inputs)))).outputs}
+    nudged = Call(run(list(map(_nudge, first.inputs))), first.outputs, first.batch)
+    errors = {error.output: error.rms for error in measure([nudged], against="itself").outputs}
     return RecordedCalls(calls, text, [errors.get(at, 0.0) for at in range(len(first.outputs))])
 
 
@@ -179,13 +178,15 @@ def _beyond(
     """The array with values that it does not hold, those of a call each; the farthest first, as the reference
     need not take it. lengths: of all arrays, which nothing exceeds that may be one."""
     low, high, kind = array.min(), array.max(), array.dtype.kind
-    if kind in "iu" and (high > 1 or sizes):
-        # Counts, steps, places in time.
-        twice = 0 if high in lengths or high < 2 else min(2 * int(high), int(np.iinfo(array.dtype).max)) + 1
-        ranges = [] if sizes is None else [*((0, size) for size in sizes), (min(int(low), 1), twice)]
+    if kind in "iu" and (high > 1 or sizes or array.itemsize == 1):
+        # Counts, steps, places in time; bytes of an image.
+        most = int(np.iinfo(array.dtype).max)
+        far = most if array.itemsize == 1 else 0 if high in lengths or high < 2 else min(2 * int(high), most)
+        ranges = [] if sizes is None else [*((0, size) for size in sizes), (min(int(low), 1), far + 1)]
         yield [_fill(array, *each, generator) for each in ranges if each[1] > int(high) + 1]
         if low == high > 1:
-            yield [generator.integers(1, int(high) + 1, array.shape).astype(array.dtype)]
+            fewer = -np.sort(-generator.integers(1, int(high) + 1, array.size))
+            yield [np.asarray(fewer.reshape(array.shape), array.dtype)]  # falling: some take no other order
     if low == high and high in (0, 1):  # a mask that masks nothing: cut short, and with a gap
         yield from ([_mask_out(array, generator, at_end=at_end)] for at_end in (True, False))
     if kind == "f" and (low or high):
@@ -237,9 +238,8 @@ def compare(run: Run, recorded: RecordedCalls, *, against: str, dtype: str, fixe
         except Exception as error:
             if fixed and call.batch != recorded.calls[0].batch:
                 continue
-            text = str(error).strip().partition("\n")[0][:200]
-            reason = f"it fails on inputs of batch {call.batch} that {against} takes: "
-            reason += f"{type(error).__name__}: {text}"
+            text = f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0][:200]}"
+            reason = f"it fails on inputs of batch {call.batch} that {against} takes: {text}"
             return Agreement(against=against, dtype=dtype, reason=reason)
         calls.append(Call(ours, call.outputs, call.batch))
     return measure(calls, against=against, dtype=dtype, rounding=recorded.rounding)

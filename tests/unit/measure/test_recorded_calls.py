@@ -98,6 +98,25 @@ def test_whole_numbers_reach_twice_as_far_where_the_reference_takes_them() -> No
     assert reached(counts, 1000, [None]) == (0, 19)  # on a GPU
 
 
+@pytest.mark.parametrize("number", [0, 1, 7])
+def test_bytes_that_are_all_the_same_reach_over_all_bytes(number: int) -> None:
+    pixels = np.full((1, 3, 4, 4), number, np.uint8)
+    calls = record(lambda arrays: [arrays[0] / 255], lambda batch: [pixels], [1]).calls
+    assert {(int(call.inputs[0].min()), int(call.inputs[0].max())) for call in calls} >= {
+        (min(number, 1), 255)
+    }
+
+
+def test_lengths_get_smaller_where_they_must_fall() -> None:
+    def packed(arrays: list[Any]) -> list[Any]:
+        if (np.diff(arrays[0]) > 0).any():
+            raise ValueError("the longest comes first")
+        return [np.cumsum(arrays[0])]
+
+    calls = record(packed, lambda batch: [np.full(5, 9)], [5]).calls
+    assert len({call.inputs[0].tobytes() for call in calls}) == 2
+
+
 def test_floats_reach_twice_as_far_where_the_reference_gives_numbers() -> None:
     pixels = np.random.default_rng(0).random((2, 50)).astype(np.float32)
     for function, low, high in ((np.tanh, -0.5, 1.5), (np.sqrt, 0.0, 2.0)):

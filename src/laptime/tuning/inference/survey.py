@@ -72,7 +72,8 @@ def survey(
     load = of_file if targets.parse(target).file else of_torch
     reference = load(target, batch, first, device)
     run, second = _explain(reference.run, samples or target, is_own=not samples), next(drawn, None)
-    sizes = [reference.batch, *([other_batch(reference.batch)] if reference.any_batch else ())]
+    own, other = reference.batch, other_batch(reference.batch)
+    sizes = [own, *((other, max(own, other) + 1) if reference.any_batch else ())]
     if first is None or second is None:  # of one sample alone others are made, or nothing would be held out
         recorded, held = record(run, reference.inputs_of, sizes, reference.tables), int(first is not None)
     else:
@@ -279,16 +280,18 @@ def of_torch(target: str, batch: int, sample: Sample | None, device: str = "cpu"
 
 
 def _tables(run: Run, given: list[Array], sizes: set[int]) -> list[list[int]]:
-    """`Reference.tables`: what holds ones (or zeros) and may hold any number is a mask, which has none."""
-    tables = [sorted(sizes, reverse=True)] * len(given)
+    """`Reference.tables`: whole numbers that may be any, masks and counts, are places in none."""
+    tables, far = [sorted(sizes, reverse=True)] * len(given), [each.copy() for each in given]
     for at, each in enumerate(given):
-        if each.dtype.kind in "iu" and each.max(initial=0) < 2:
+        if each.dtype.kind in "iu" and each.size:
             with suppress(Exception):
-                run([*given[:at], np.full_like(each, max(sizes)), *given[at + 1 :]])
+                far[at].flat[0] = max(sizes)
+                run([*given[:at], far[at], *given[at + 1 :]])
                 tables[at] = []
     return tables
 
 
+TABLES = {2**each for each in range(2, 19)}  # sizes that are tried where nothing tells the right one
 FACTS = frozenset({"onnx_file", "on_onnxruntime", "other_runtime"})
 
 
@@ -326,6 +329,7 @@ def of_file(target: str, batch: int, sample: Sample | None, device: str = "cpu")
         varies=[bool(taken.dims) and isinstance(taken.dims[0], str) for taken in takes],
         keywords=[taken.name for taken in takes],
         outputs=lambda: (None if len(names) == 1 else names, types_of(model.outputs(first))),
+        tables=_tables(model.outputs, first, TABLES),
         facts=facts_of_machine() | FACTS,
         threads=0,
         inputs=", ".join(shapes),
