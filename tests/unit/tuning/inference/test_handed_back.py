@@ -106,7 +106,7 @@ def test_the_readme_says_sizes_types_threads_and_packages() -> None:
         "takes: int64[any, 24]; any thread may call it\n- any: any size but 0; all else raises ValueError"
         in text
     )
-    assert "gives: a tuple of a tensor, None; float32; what is no tensor is left out" in text
+    assert "gives: a tuple of a tensor, None; float32; anything but tensors is left out" in text
     assert "2 threads in a call" in text
     assert "runs with: onnxruntime==1.30" in text
     assert "one call at a time" in folder_file.say_inputs(settings, calls, "cuda:0")
