@@ -1,4 +1,4 @@
-"""Seventeen small models of different kinds, with attributes that a harm can set.
+"""Twenty-three small models of different kinds, with attributes that a harm can set.
 
 Each function gives what `file.py:FUNCTION` of `laptime tune` gives: a model and inputs of one call. Weights
 are drawn with a fixed seed. `WITNESSES` has other inputs, by function: a harm that shows on none of them, nor
@@ -316,6 +316,92 @@ class Masker(nn.Module):
         return {"words": x, "sentence": self.pool(x[:, 0]).tanh()}
 
 
+class Writer(nn.Module):
+    """Scores of the next token at each place; padding may stand in front, two tokens are banned."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words, self.places = nn.Embedding(150, 16), nn.Embedding(40, 16)
+        self.qkv, self.head = nn.Linear(16, 48), nn.Linear(16, 150)
+        self.as_lengths, self.counts, self.bans = False, True, True
+
+    def forward(self, words: Tensor, mask: Tensor) -> Tensor:
+        far = torch.arange(words.shape[1])
+        if self.as_lengths:
+            mask = (far < mask.sum(1, keepdim=True)).long()
+        places = (mask.cumsum(1) - 1).clamp(min=0) if self.counts else far.expand_as(words)
+        x = self.words(words) + self.places(places)
+        q, k, v = self.qkv(x).chunk(3, -1)
+        seen = (far[None] <= far[:, None]) & (mask[:, None] > 0)
+        scores = self.head(x + (q @ k.mT / 4).masked_fill(~seen, -1e9).softmax(-1) @ v)
+        banned = torch.zeros(150, dtype=torch.bool).index_fill(0, torch.tensor([0, 3]), self.bans)
+        return scores.masked_fill(banned, float("-inf"))
+
+
+class Player(nn.Module):
+    """Scores of six moves, minus infinity for those that are not allowed; what it is worth; the best."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body, self.moves, self.worth = nn.Linear(10, 24), nn.Linear(24, 6), nn.Linear(24, 1)
+        self.heeds = True
+
+    def forward(self, seen: Tensor, allowed: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        found = self.body(seen).tanh()
+        scores = self.moves(found)
+        scores = scores.masked_fill(~allowed, float("-inf")) if self.heeds else scores
+        return scores, self.worth(found).squeeze(-1), scores.argmax(-1)
+
+
+class Weather(nn.Module):
+    """Temperatures near 280 K, which change by a tenth."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.one, self.two = nn.Conv2d(2, 8, 3, padding=1), nn.Conv2d(8, 2, 3, padding=1)
+        self.share = 1.0
+
+    def forward(self, maps: Tensor) -> Tensor:
+        return 280 + 0.1 * self.share * self.two(self.one(maps).tanh())
+
+
+class Calendar(nn.Module):
+    """Sales from numbers, a month and a weekday; the weekdays of the first call are all 0."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.months, self.days, self.head = nn.Embedding(13, 6), nn.Embedding(7, 6), nn.Linear(20, 4)
+        self.latest = 100
+
+    def forward(self, numbers: Tensor, month: Tensor, day: Tensor) -> Tensor:
+        return self.head(torch.cat([numbers, self.months(month), self.days(day.clamp(max=self.latest))], 1))
+
+
+class Guided(nn.Module):
+    """A step of a diffusion with a scale that is one number, and a level of noise."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body, self.out = nn.Conv2d(3, 8, 3, padding=1), nn.Conv2d(8, 3, 3, padding=1)
+
+    def forward(self, images: Tensor, noise: Tensor, scale: Tensor) -> Tensor:
+        quiet = images / (noise[:, None, None, None] ** 2 + 1).sqrt()
+        one, other = (self.out(functional.silu(self.body(each))) for each in (images, quiet))
+        return one + scale * (other - one)
+
+
+class Speaker(nn.Module):
+    """Where a voice lies on the unit sphere, whatever its loudness."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body, self.norm, self.head = nn.Conv1d(1, 16, 16, 8), nn.GroupNorm(1, 16, 1e-8), nn.Linear(16, 8)
+
+    def forward(self, sound: Tensor) -> Tensor:
+        found = self.norm(self.body(sound.unsqueeze(1))).relu().mean(-1)
+        return functional.normalize(self.head(found), dim=1)
+
+
 def _settled(module: nn.Module, *given: Tensor) -> nn.Module:
     for part in module.modules():
         if isinstance(part, nn.BatchNorm2d):
@@ -414,6 +500,36 @@ def masker() -> Any:
     return Masker().eval(), (words, types, torch.ones(3, 10, dtype=torch.bool))
 
 
+def writer() -> Any:
+    torch.manual_seed(19)
+    return Writer().eval(), (torch.randint(4, 100, (3, 12)), torch.ones(3, 12, dtype=torch.int64))
+
+
+def player() -> Any:
+    torch.manual_seed(20)
+    return Player().eval(), (torch.randn(5, 10), torch.ones(5, 6, dtype=torch.bool))
+
+
+def weather() -> Any:
+    torch.manual_seed(21)
+    return Weather().eval(), torch.randn(2, 2, 12, 12)
+
+
+def calendar() -> Any:
+    torch.manual_seed(22)
+    return Calendar().eval(), (torch.randn(4, 8), torch.full((4,), 3), torch.zeros(4, dtype=torch.int64))
+
+
+def guided() -> Any:
+    torch.manual_seed(23)
+    return Guided().eval(), (torch.randn(2, 3, 8, 8), torch.full((2,), 2.0), torch.tensor(7.5))
+
+
+def speaker() -> Any:
+    torch.manual_seed(24)
+    return Speaker().eval(), torch.randn(3, 800)
+
+
 KINDS = (
     "classifier",
     "text",
@@ -432,6 +548,12 @@ KINDS = (
     "enhancer",
     "denoiser",
     "masker",
+    "writer",
+    "player",
+    "weather",
+    "calendar",
+    "guided",
+    "speaker",
 )
 
 
@@ -468,5 +590,11 @@ def witnesses(kind: str) -> list[tuple[Tensor, ...]]:
         "enhancer": lambda n: (torch.randint(0, 256, (n, 3, 12, 12), dtype=torch.uint8),),
         "denoiser": lambda n: (torch.randn(n, 4, 8, 8), torch.randint(0, 1000, (n,)), torch.randn(n, 8)),
         "masker": lambda n: (_tokens(n, 10, 300), _tokens(n, 10, 2), _mask(n, 10).bool()),
+        "writer": lambda n: (_tokens(n, 12, 150), _mask(n, 12).flip(1)),
+        "player": lambda n: (torch.randn(n, 10), _mask(n, 6).bool()),
+        "weather": lambda n: (torch.randn(n, 2, 12, 12),),
+        "calendar": lambda n: (torch.randn(n, 8), torch.randint(0, 13, (n,)), torch.randint(0, 7, (n,))),
+        "guided": lambda n: (torch.randn(n, 3, 8, 8), 10 * torch.rand(n), torch.tensor(12.0)),
+        "speaker": lambda n: (1e-2 * torch.randn(n, 800),),
     }
     return [made[kind](size) for size in SIZES]

@@ -7,7 +7,7 @@ what the precision explains. Both are pure: a stored measurement can be judged a
     largest   largest absolute error of any element, over the same root mean square; of the worst call
     gain      factor by which the outputs are the reference's (least squares): 1, whatever rounding does
     spread    how much the reference's output changes with its input, over the same root mean square.
-              Outputs that are off by as much follow their input no better than a constant does
+              Outputs that are off by as much follow it no better than a constant; float32 is much nearer
     rounding  rms error that the reference itself makes as the last bits of its inputs change. In 13 untrained
               torchvision models the error of float32 was 0.6 to 1.3 times that, and in a ResNet-152 a
               hundred times what it is in others
@@ -65,6 +65,7 @@ SMALL, COLUMNS, FILLED, FEW = 1 / 30, 128, 8, 4
 columns, and a column at least so many numbers. Of fewer whole numbers all may be wrong by chance."""
 ASKS = "a metric shows whether that matters (--metric)"
 OF_SMALL = 10.0  # times the limit that errors of a small column may be, up to FOLLOWS: zeros would do as well
+LAST_BITS = 16.0  # of an output, which rounding explains however little other inputs change it
 QUANTIZED = 0.1  # share of a model's tensors; a single table of bytes makes none
 
 
@@ -122,19 +123,23 @@ def judge(agreement: Agreement, dtype: str) -> Judgement:
     order = list(LIMITS)
     at = max(order.index(each if each in order else "float32") for each in (dtype, agreement.dtype))
     coarser = LIMITS[order[min(at + 1, len(order) - 1)]]
-    is_own = order[at] == agreement.dtype  # else its rounding is that of a finer precision
     is_low = order[at] not in ("float64", "float32")
 
     def share(error: OutputError) -> tuple[float, float]:
-        granted = min(GRANTED * error.rounding, coarser.rms) if is_own else 0.0
-        own = LIMITS[order[at]]  # wider if rounding is known to do as much as `granted`
+        # Wider if rounding is known to do as much as `granted`; that of a finer precision tells nothing.
+        granted, own = min(GRANTED * error.rounding, coarser.rms), LIMITS[order[at]]
+        granted *= order[at] == agreement.dtype
         limit = Limit(max(own.rms, granted), max(own.largest, 10 * granted), max(own.gain, granted))
         if error.exact:
             flipped = error.rms / (FLIPPED if is_low else min(limit.rms, FLIPPED))
             is_certain = not is_low or error.largest > FOLLOWS * (error.spread or 1.0)
             return (flipped, 0.0) if is_certain else (0.0, flipped)
-        small = error.small / min(OF_SMALL * limit.rms, FOLLOWS)
-        return (_share(error, limit), small) if is_low else (max(_share(error, limit), small), 0.0)
+        small, shared = error.small / min(OF_SMALL * limit.rms, FOLLOWS), _share(error, limit)
+        if is_low:
+            return shared, small
+        least = LAST_BITS * float(np.finfo(order[at]).eps)
+        changes = max(OF_SMALL * limit.rms * (error.spread or 1.0), granted, least)
+        return max(shared, small, error.rms / changes), 0.0
 
     worst = max(agreement.outputs, key=share)
     text, certain = _sentence(worst, agreement), share(worst)[0]
@@ -174,6 +179,8 @@ def _sentence(error: OutputError, agreement: Agreement) -> str:
         text += f", RMS error {error.rms:.1g}"
         if error.small > error.rms:
             text += f", {error.small:.1g} of a column of small numbers"
+        if error.spread and error.spread < SMALL:
+            text += f", {percent(error.rms / error.spread)} of what other inputs change"
     if error.gain is not None and abs(error.gain - 1) > max(error.rms, 1e-3) / 2:
         text += f", scaled by {error.gain:.4g}"
     text += f", cosine {error.cosine:.6f}"
@@ -193,9 +200,9 @@ def _error(at: int, column: Column, rounding: float, others: Sequence[Column] = 
     places = [place for place, (one, _, _) in enumerate(column) if one.size]
     pairs = [(_flat(one), _flat(other)) for one, other, _ in column if one.size]
     apart = [_difference(one, other) for one, other in pairs]
-    cosine = _cosine(*(np.concatenate(side) for side in zip(*pairs, strict=True)))
-    absolute = max(float(error.max()) for error in apart)
-    about: dict[str, Any] = {"output": at, "absolute": absolute, "cosine": cosine, "rounding": rounding}
+    ours, theirs = (np.concatenate(side) for side in zip(*pairs, strict=True))
+    about: dict[str, Any] = {"output": at, "absolute": max(float(error.max()) for error in apart)}
+    about |= {"cosine": _cosine(ours, theirs), "rounding": rounding}
     if exact:
         # By call, where whole numbers may be others: they are places of values that tie within what both err.
         ties = [np.zeros(one.size, bool) for one, _, _ in column]
@@ -208,24 +215,21 @@ def _error(at: int, column: Column, rounding: float, others: Sequence[Column] = 
         about |= {"spread": _spread(column, 1.0, exact=True), "worst": places[shares.index(max(shares))]}
         largest = max(float(each.sum()) / max(each.size, FEW) for each in wrong)  # one of one says little
         return OutputError(**about, rms=max(shares), largest=largest, exact=True)
-    scale = _rms(_finite(np.concatenate([other for _, other in pairs]))) or 1.0
+    scale = _rms(theirs[np.isfinite(theirs)]) or 1.0
     errors = list(map(_rms, apart))
     # Share of rows of all calls whose largest element is at the same place; None without rows of classes.
     rows = [each for each in column if each[1].dtype.kind == "f" and each[1].ndim == 2]
     rows = [row for row in rows if row[1].shape[1] > 1 and row[1].size]
     ranked = [one.argmax(axis=1) == other.argmax(axis=1) for one, other, _ in rows]
     # The factor that makes the reference's outputs ours, by least squares; None of zeros.
-    over = under = 0.0
-    for ours, theirs in pairs:
-        finite = np.isfinite(ours) & np.isfinite(theirs)
-        over += float(ours[finite] @ theirs[finite])
-        under += float(theirs[finite] @ theirs[finite])
+    finite = np.isfinite(ours) & np.isfinite(theirs)
+    under = float(theirs[finite] @ theirs[finite])
     return OutputError(
         **about,
         rms=max(errors) / scale,
         worst=places[errors.index(max(errors))],
-        largest=absolute / scale,
-        gain=over / under if under else None,
+        largest=about["absolute"] / scale,
+        gain=float(ours[finite] @ theirs[finite]) / under if under else None,
         spread=_spread(column, scale, exact=False),
         top1=float(np.mean(np.concatenate(ranked))) if ranked else None,
         small=_small(column, scale),
@@ -295,10 +299,6 @@ def _rms(values: Array) -> float:
     return float(np.sqrt(np.mean(np.square(values)))) if values.size else 0.0
 
 
-def _finite(values: Array) -> Array:
-    return values[np.isfinite(values)]
-
-
 def _spread(column: Column, scale: float, *, exact: bool) -> float | None:
     """Return how far the reference's outputs for different inputs, and different items, are apart at most."""
     by_shape: dict[tuple[int, ...], list[Array]] = {}
@@ -310,7 +310,7 @@ def _spread(column: Column, scale: float, *, exact: bool) -> float | None:
     apart = [_difference(part, parts[0]) for parts in several for part in parts[1:]]
     if not (apart := apart or list(_overlaps(column))):
         return None
-    return max(float(np.mean(each > 0)) if exact else _rms(_finite(each)) / scale for each in apart)
+    return max(float(np.mean(each > 0)) if exact else _rms(each[np.isfinite(each)]) / scale for each in apart)
 
 
 def _overlaps(column: Column) -> Iterator[Array]:

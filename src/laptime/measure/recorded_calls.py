@@ -4,7 +4,8 @@ One input tells little: a model that gives its last outputs again, or has frozen
 data, is right on it. So there are the inputs of the measurement, others like them, and those of another batch
 size. Others are made without knowing what they mean: the elements of every array change places, which keeps
 shapes, dtypes and the set of values, so that tokens stay tokens and masks stay masks. Then each array in turn
-goes `beyond` what it holds: a mask of ones is cut short, floats reach twice as far, tokens fill their table.
+goes `beyond` what it holds: a mask of ones is cut short or gets a gap, floats reach twice as far or get much
+smaller, tokens fill their table.
 
 Lies when: the order of the elements is a promise (offsets, sorted lengths). Inputs that the reference refuses
 are left out."""
@@ -54,9 +55,8 @@ class RecordedCalls:
     optional: list[int] = field(default_factory=list)
 
     def save(self, path: Path) -> None:
-        shapes = [(call.batch, len(call.inputs), len(call.outputs)) for call in self.calls]
-        about = {"undetermined": self.undetermined, "rounding": self.rounding, "calls": shapes}
-        about["optional"] = self.optional
+        about = {name: getattr(self, name) for name in ("undetermined", "rounding", "optional")}
+        about["calls"] = [(call.batch, len(call.inputs), len(call.outputs)) for call in self.calls]
         arrays: dict[str, Array] = {}
         for index, call in enumerate(self.calls):
             for side, values in (("input", call.inputs), ("output", call.outputs)):
@@ -79,6 +79,7 @@ class RecordedCalls:
 
 
 MOST_BEYOND = 8  # arrays of a call that go beyond what they hold, each in a call of its own
+QUIET = 32  # times smaller: silence, a dark image; more of it would show how rounding grows, and no error
 
 
 def record(
@@ -94,7 +95,7 @@ def record(
     plan = [(own, 0), (own, 1), *((other, 0) for other in others), (own, 2)]
     varied = lambda size, seed, axis: variation(inputs_of(size), seed, axis)  # noqa: E731
     alike = ((size, [partial(varied, size, seed, axis) for axis in (None, 0)]) for size, seed in plan)
-    return record_calls(run, chain(alike, beyond(lambda: inputs_of(own), own, tables)))
+    return record_calls(run, chain(alike, beyond(inputs_of(own), own, tables)))
 
 
 def record_calls(
@@ -106,8 +107,7 @@ def record_calls(
         drawn: items in a call and what makes its inputs, the first of several that the reference takes; those
             of the measurement first.
         strict: the reference takes all of them, and what a call raises is raised. Otherwise inputs after the
-            first that it refuses, or makes no finite numbers of, are left out: they need not be possible
-            ones.
+            first that it refuses, or makes no finite numbers of, are left out: they may be impossible.
     """
     began, size = time.perf_counter(), 0
     calls: list[RecordedCall] = []
@@ -122,22 +122,21 @@ def record_calls(
                 if strict or not calls:
                     raise
                 continue
-            usual = strict or not calls or not all(map(_is_finite, calls[0].outputs))
-            if usual or all(map(_is_finite, outputs)):
-                calls.append(RecordedCall(batch, inputs, outputs))
+            call = RecordedCall(batch, inputs, outputs)
+            if strict or not calls or _is_usual(call, calls[0]):
+                calls.append(call)
                 size += sum(array.nbytes for array in (*inputs, *outputs))
                 break
     first = calls[0]
-    again = run([np.array(array) for array in first.inputs])
+    again = [np.asarray(each) for each in run([np.array(array) for array in first.inputs])]
     repeated = judge(measure([Call(again, first.outputs, first.batch)], against="itself"), "float32")
-    one, two = ([np.asarray(each).tobytes() for each in outputs] for outputs in (first.outputs, again))
-    is_random = repeated.word in ("close", "different") and one != two  # empty ones cannot be judged
+    is_equal = [each.tobytes() for each in again] == [output.tobytes() for output in first.outputs]
+    is_random = repeated.word in ("close", "different") and not is_equal  # empty ones cannot be judged
     text = f"the reference's outputs differ each time: {repeated.sentence}" if is_random else ""
     # Error of each output, of whole numbers the share that differs, when every float of the inputs changes by
     # two units in its last place.
-    nudged = run([_nudge(array) for array in first.inputs])
-    found = measure([Call(nudged, first.outputs, first.batch)], against="itself")
-    errors = {error.output: error.rms for error in found.outputs}
+    nudged = Call(run(list(map(_nudge, first.inputs))), first.outputs, first.batch)
+    errors = {error.output: error.rms for error in measure([nudged], against="itself").outputs}
     return RecordedCalls(calls, text, [errors.get(at, 0.0) for at in range(len(first.outputs))])
 
 
@@ -161,18 +160,16 @@ def variation(given: Sequence[Array], seed: int, axis: int | None = None) -> lis
 
 
 def beyond(
-    given: Callable[[], list[Array]], batch: int, tables: Sequence[Sequence[int] | None] = ()
+    given: list[Array], batch: int, tables: Sequence[Sequence[int] | None] = ()
 ) -> Iterator[tuple[int, list[Callable[[], list[Array]]]]]:
     """Calls for `record_calls` in which one array after the other leaves what it holds in the measurement,
     whose inputs are `given`. tables: by input, sizes of tables that its whole numbers may be places in,
     largest first; None: no larger ones, as a place outside of a table ends the process of a GPU."""
-    arrays, generator = given(), np.random.default_rng(3)
-    lengths = {size for array in arrays for size in array.shape}
-    for index, array in enumerate(arrays[:MOST_BEYOND]):
-        sizes = tables[index] if tables else ()
-        for others in _beyond(array, sizes, lengths, generator) if array.size else ():
-            with_other = lambda at, other: [*arrays[:at], other, *arrays[at + 1 :]]  # noqa: E731
-            yield batch, [partial(with_other, index, each) for each in others]
+    generator, lengths = np.random.default_rng(3), {size for array in given for size in array.shape}
+    with_other = lambda at, other: [*given[:at], other, *given[at + 1 :]]  # noqa: E731
+    for at, array in enumerate(given[:MOST_BEYOND]):
+        for others in _beyond(array, tables[at] if tables else (), lengths, generator) if array.size else ():
+            yield batch, [partial(with_other, at, each) for each in others]
 
 
 def _beyond(
@@ -181,19 +178,22 @@ def _beyond(
     """The array with values that it does not hold, those of a call each; the farthest first, as the reference
     need not take it. lengths: of all arrays, which nothing exceeds that may be one."""
     low, high, kind = array.min(), array.max(), array.dtype.kind
-    if kind in "iu" and high > 1:
-        # Counts, steps, places in time.
-        twice = 0 if high in lengths else min(2 * int(high), int(np.iinfo(array.dtype).max)) + 1
-        ranges = [] if sizes is None else [*((0, size) for size in sizes), (min(int(low), 1), twice)]
+    if kind in "iu" and (high > 1 or sizes or array.itemsize == 1):
+        # Counts, steps, places in time; bytes of an image.
+        most = int(np.iinfo(array.dtype).max)
+        far = most if array.itemsize == 1 else 0 if high in lengths or high < 2 else min(2 * int(high), most)
+        ranges = [] if sizes is None else [*((0, size) for size in sizes), (min(int(low), 1), far + 1)]
         yield [_fill(array, *each, generator) for each in ranges if each[1] > int(high) + 1]
-        if low == high:
-            yield [generator.integers(1, int(high) + 1, array.shape).astype(array.dtype)]
-    elif low == high and high in (0, 1):  # a mask that masks nothing
-        yield [_cut_short(array, generator)]
-    if kind == "f" and low != high:
-        middle = (float(low) + float(high)) / 2
+        if low == high > 1:
+            fewer = -np.sort(-generator.integers(1, int(high) + 1, array.size))
+            yield [np.asarray(fewer.reshape(array.shape), array.dtype)]  # falling: some take no other order
+    if low == high and high in (0, 1):  # a mask that masks nothing: cut short, and with a gap
+        yield from ([_mask_out(array, generator, at_end=at_end)] for at_end in (True, False))
+    if kind == "f" and (low or high):
+        middle = (float(low) + float(high)) / 2 * bool(low != high)  # a constant gets larger
         yield [np.asarray(middle + 2 * (array - middle), array.dtype), 2 * array]
-    elif kind == "f" and not high:
+        yield [array / QUIET]
+    elif kind == "f":
         yield [np.asarray(generator.standard_normal(array.shape), array.dtype)]
 
 
@@ -204,16 +204,21 @@ def _fill(array: Array, low: int, high: int, generator: np.random.Generator) -> 
     return np.asarray(numbers, array.dtype)
 
 
-def _cut_short(mask: Array, generator: np.random.Generator) -> Array:
-    """A mask of ones (or zeros) whose rows end in zeros (or ones), each after another length."""
+def _mask_out(mask: Array, generator: np.random.Generator, *, at_end: bool) -> Array:
+    """A mask of ones (or zeros) with zeros (or ones) at the end of each row, or behind its first place."""
     rows = mask.reshape(-1, mask.shape[-1] if mask.ndim else 1).copy()
     for row in rows:
-        row[rows.shape[1] - generator.integers(1, rows.shape[1] // 2 + 1, endpoint=True) :] = not row[0]
+        size = generator.integers(1, rows.shape[1] // 2 + 1, endpoint=True)
+        row[slice(-size, None) if at_end else slice(1, 1 + size)] = not row[0]
     return np.asarray(rows.reshape(mask.shape))
 
 
-def _is_finite(array: Array) -> bool:
-    return array.dtype.kind not in "fc" or bool(np.isfinite(array).all())
+def _is_usual(call: RecordedCall, first: RecordedCall) -> bool:
+    """Whether outputs are finite if those of the first call are; another mask may leave infinite ones."""
+    floats = (pair for pair in zip(call.inputs, first.inputs, strict=False) if pair[0].dtype.kind in "fc")
+    is_masked = all(np.array_equal(*pair, equal_nan=True) for pair in floats)
+    is_right = all(np.all(np.isfinite(each) | (is_masked & ~np.isnan(each))) for each in call.outputs)
+    return is_right or not all(np.isfinite(each).all() for each in first.outputs)
 
 
 def other_batch(batch: int) -> int:
@@ -233,8 +238,8 @@ def compare(run: Run, recorded: RecordedCalls, *, against: str, dtype: str, fixe
         except Exception as error:
             if fixed and call.batch != recorded.calls[0].batch:
                 continue
-            text = str(error).strip().partition("\n")[0][:200]
-            what = f"it fails on inputs of batch {call.batch} that {against} takes"
-            return Agreement(against=against, dtype=dtype, reason=f"{what}: {type(error).__name__}: {text}")
+            text = f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0][:200]}"
+            reason = f"it fails on inputs of batch {call.batch} that {against} takes: {text}"
+            return Agreement(against=against, dtype=dtype, reason=reason)
         calls.append(Call(ours, call.outputs, call.batch))
     return measure(calls, against=against, dtype=dtype, rounding=recorded.rounding)

@@ -207,6 +207,24 @@ def test_an_error_as_large_as_the_spread_is_no_agreement_in_any_precision() -> N
     assert judge(rounded, "bfloat16").word == "same"
 
 
+@pytest.mark.parametrize(("error", "word"), [(0.05, "different"), (1e-3, "same")])
+def test_small_changes_of_a_large_number_are_held_against_the_changes(error: float, word: str) -> None:
+    """Temperatures near 280 K: of all of it, a change that is 5 % too small is one part in a million."""
+    changes = 0.03 * np.random.default_rng(0).standard_normal((4, 500))
+    calls = [Call([280 + changes * (1 - error)], [280 + changes], 4)]
+    found = judge(measure(calls, against="it"), "float32")
+    assert found.word in ({"same"} if word == "same" else {"close", "different"}), found
+    assert f"{3.4 if word != 'same' else 0.07} % of what other inputs change" in found.sentence
+    assert judge(measure(calls, against="it"), "bfloat16").word == "same"
+
+
+def test_rounding_that_is_known_is_no_lost_change() -> None:
+    changes = 1e-4 * np.random.default_rng(0).standard_normal((4, 500))
+    calls = [Call([1 + 1.1 * changes], [1 + changes], 4)]
+    assert judge(measure(calls, against="it"), "float32").word != "same"
+    assert judge(measure(calls, against="it", rounding=[2e-6]), "float32").word == "same"
+
+
 @pytest.mark.parametrize(
     ("error", "dtype", "word"),
     [

@@ -25,7 +25,7 @@ def inputs(batch: int) -> list[Any]:
 
 def test_calls_are_kept_with_several_inputs_and_both_batch_sizes(tmp_path: Path) -> None:
     recorded = record(linear, inputs, [3, other_batch(3)])
-    assert [call.batch for call in recorded.calls] == [3, 3, 1, 3, 3]
+    assert [call.batch for call in recorded.calls] == [3, 3, 1, 3, 3, 3]
     recorded.save(tmp_path / "calls.npz")
     loaded = RecordedCalls.load(tmp_path / "calls.npz")
     assert loaded.rounding == recorded.rounding
@@ -52,7 +52,7 @@ def test_an_input_that_the_reference_refuses_is_left_out() -> None:
         return arrays
 
     recorded = record(ordered, lambda batch: [np.arange(6.0)], [1])
-    assert len(recorded.calls) == 2  # twice as far is sorted, too
+    assert len(recorded.calls) == 3  # twice as far is sorted, and so is much smaller
 
 
 def test_a_mask_that_masks_nothing_is_cut_short_and_tokens_fill_their_table() -> None:
@@ -69,7 +69,9 @@ def test_a_mask_that_masks_nothing_is_cut_short_and_tokens_fill_their_table() ->
     tokens, mask, length = (np.stack([call.inputs[at] for call in recorded.calls]) for at in range(3))
     assert (tokens.min(), tokens.max()) == (0, 39)
     assert {tuple(np.sort(row)) for row in mask.reshape(-1, 6)} > {(1,) * 6}
-    assert (np.diff(mask) <= 0).all()  # ones, then zeros
+    turns = np.abs(np.diff(mask)).sum(2)  # ones, then zeros; or a gap behind the first place
+    assert mask[..., 0].all()
+    assert set(turns.ravel()) == {0, 1, 2}
     assert 1 <= length.min() < length.max() == 6
 
 
@@ -96,13 +98,66 @@ def test_whole_numbers_reach_twice_as_far_where_the_reference_takes_them() -> No
     assert reached(counts, 1000, [None]) == (0, 19)  # on a GPU
 
 
+@pytest.mark.parametrize("number", [0, 1, 7])
+def test_bytes_that_are_all_the_same_reach_over_all_bytes(number: int) -> None:
+    pixels = np.full((1, 3, 4, 4), number, np.uint8)
+    calls = record(lambda arrays: [arrays[0] / 255], lambda batch: [pixels], [1]).calls
+    assert {(int(call.inputs[0].min()), int(call.inputs[0].max())) for call in calls} >= {
+        (min(number, 1), 255)
+    }
+
+
+def test_lengths_get_smaller_where_they_must_fall() -> None:
+    def packed(arrays: list[Any]) -> list[Any]:
+        if (np.diff(arrays[0]) > 0).any():
+            raise ValueError("the longest comes first")
+        return [np.cumsum(arrays[0])]
+
+    calls = record(packed, lambda batch: [np.full(5, 9)], [5]).calls
+    assert len({call.inputs[0].tobytes() for call in calls}) == 2
+
+
 def test_floats_reach_twice_as_far_where_the_reference_gives_numbers() -> None:
     pixels = np.random.default_rng(0).random((2, 50)).astype(np.float32)
     for function, low, high in ((np.tanh, -0.5, 1.5), (np.sqrt, 0.0, 2.0)):
         with np.errstate(invalid="ignore"):
             calls = record(lambda arrays: [function(arrays[0])], lambda batch: [pixels[:batch]], [2]).calls  # noqa: B023
-        assert calls[-1].inputs[0].min() == pytest.approx(low, abs=0.05)
-        assert calls[-1].inputs[0].max() == pytest.approx(high, abs=0.05)
+        far, quiet = (call.inputs[0] for call in calls[-2:])
+        assert far.min() == pytest.approx(low, abs=0.05)
+        assert far.max() == pytest.approx(high, abs=0.05)
+        assert quiet == pytest.approx(pixels / 32)
+
+
+def test_a_constant_scale_gets_larger_and_smaller() -> None:
+    scale = np.full(3, 7.5, np.float32)
+    calls = record(lambda arrays: [np.sqrt(arrays[0])], lambda batch: [scale], [1]).calls
+    assert {float(call.inputs[0].max()) for call in calls} > {7.5, 15.0, 7.5 / 32}
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_tokens_that_are_all_the_same_fill_their_table_and_a_mask_does_not(number: int) -> None:
+    table = np.random.default_rng(0).standard_normal((50, 3))
+    given = [np.full((2, 6), number), np.full((2, 6), number)]
+
+    def looked_up(arrays: list[Any]) -> list[Any]:
+        return [(table[arrays[0]] * (arrays[1] == number)[..., None]).sum(1)]
+
+    recorded = record(looked_up, lambda batch: given, [2], [[50], []])
+    tokens, mask = (np.stack([call.inputs[at] for call in recorded.calls]) for at in (0, 1))
+    assert (tokens.min(), tokens.max()) == (0, 49)
+    assert set(mask.ravel()) == {0, 1}
+
+
+def test_what_a_mask_leaves_out_may_be_infinite_and_nothing_else() -> None:
+    def chosen(arrays: list[Any]) -> list[Any]:
+        with np.errstate(divide="ignore"):
+            return [np.where(arrays[1], np.log(np.maximum(arrays[0], -1) + 1), -np.inf)]
+
+    given = [np.linspace(0, 4, 10).reshape(2, 5), np.ones((2, 5), bool)]
+    calls = record(chosen, lambda batch: given, [2]).calls
+    infinite = [call for call in calls if np.isinf(call.outputs[0]).any()]
+    assert [call.inputs[1].all() for call in infinite] == [False, False]
+    assert all(np.array_equal(call.inputs[0], given[0]) for call in infinite)
 
 
 def test_a_reference_that_draws_random_numbers_is_none() -> None:
@@ -124,7 +179,7 @@ def test_a_call_that_fails_is_a_difference_unless_the_batch_is_fixed() -> None:
     found = compare(only_two, recorded, against="torch", dtype="float32")
     assert "fails on inputs of batch 1 that torch takes: ValueError: made for batch 2" in found.reason
     fixed = compare(only_two, recorded, against="torch", dtype="float32", fixed=True)
-    assert (fixed.reason, fixed.inputs) == ("", 4)
+    assert (fixed.reason, fixed.inputs) == ("", 5)
 
 
 def test_a_model_that_changes_its_inputs_changes_nobody_elses() -> None:

@@ -142,7 +142,7 @@ def _graph(source: Source, variant: Variant) -> Any:
 
 def _start(source: Source, variant: Variant, provider: str, number: int) -> Any:
     options = onnxruntime.SessionOptions()
-    options.log_severity_level = 3  # errors; they are raised as well
+    options.log_severity_level = 4  # not even errors: they are raised as well
     if variant.threads is not None:
         options.intra_op_num_threads = variant.threads
     settings = variant.options

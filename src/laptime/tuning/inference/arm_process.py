@@ -189,11 +189,12 @@ def outputs(model: Model, calls: list[list[Any]], path: str, *, threads: int = T
     return {"counts": counts, "changed": changed, "repeats": repeats, "overwritten": overwritten, **about}
 
 
-def names_of(output: Any) -> list[str] | None:
-    """Keys of a dict, [] of a tuple, None of a tensor."""
-    if hasattr(output, "shape"):
-        return None
-    return list(output) if hasattr(output, "values") else []
+def names_of(output: Any) -> list[str | None] | None:
+    """Keys of a dict; [] of a tuple, or "" and None if it holds None; None of a tensor."""
+    if hasattr(output, "shape") or hasattr(output, "values"):
+        return None if hasattr(output, "shape") else list(output)
+    names = [None if each is None else "" for each in output]
+    return names if None in names else []
 
 
 def again_and_again(
@@ -331,10 +332,9 @@ def main() -> None:
     for message in parent:
         command = json.loads(message)
         device.begin()
-        if "calls" in command:
-            tell(time_calls(model, calls[0], command["calls"], device=device))
-        elif "seconds" in command:
-            tell(time_calls(model, calls[0], float("inf"), command["seconds"], device=device))
+        if "outputs" not in command:
+            most = (command.get(name, float("inf")) for name in ("calls", "seconds"))
+            tell(time_calls(model, calls[0], *most, device=device))
         else:
             several = THREADS if sys.argv[4] == "cpu" else 0  # folders for a device take one call at a time
             tell(outputs(model, calls, command["outputs"], threads=several))

@@ -13,6 +13,7 @@ from laptime import targets
 from laptime.tuning.inference import handed_back
 from laptime.tuning.inference.changes import artefact_of, form_of, is_as_exported, load
 from laptime.tuning.inference.draft import Draft, NoDraft, by_position, link, load_target
+from laptime.tuning.inference.runtimes.onnxruntime import write_onnx
 from laptime.tuning.inference.samples import first_of
 from laptime.tuning.optimization import Recipe
 
@@ -30,7 +31,7 @@ class Origin:
     target: str
     batch: int
     varies: list[bool]
-    outputs: list[str] | None
+    outputs: list[str | None] | None
     calibration: str
     names: Sequence[str] | None  # keywords of its tensors if the inputs are a sample of the user's
     device: str = "cpu"
@@ -80,7 +81,7 @@ def export(*, origin: dict[str, Any], export: str) -> dict[str, str]:
         draft = Origin(**origin).draft()
         place.parent.mkdir(exist_ok=True)
         try:
-            form_of("onnx").write(draft, place.parent)
+            write_onnx(draft, place.parent)
         except NoDraft as refused:
             return {"refused": str(refused), "form": "onnx"}
     return {"refused": "", "form": "onnx"}

@@ -192,6 +192,8 @@ def find_candidates(
             ruled_out[name] = why or ("kept already" if kept else "cannot help this model")
             continue
         changes = tuple(Change(name, option) for option in options)
+        # In the order of their values; one that has none stands first.
+        space = tuple(sorted(changes, key=lambda each: each.options.get("value", 0)))
         # It takes away what computes in fewer bits now, and puts float32 in its place.
         is_back = own.numerics != "precision" and "half_precision" in facts & own.conflicts
         usable.append(
@@ -203,10 +205,7 @@ def find_candidates(
                 cost=2 * block + starts / rounds,
                 start=0.0 if len(recipe) and own.settings_only else own.builds,
                 prior=own.prior * (BACK if is_back else 1.0),
-                # Options in the order of their values; one that has none stands first.
-                space=tuple(sorted(changes, key=lambda each: each.options.get("value", 0)))
-                if len(changes) > 1
-                else (),
+                space=space if len(changes) > 1 else (),
                 needs=own.needs,
                 gives=own.given_facts,
                 conflicts=own.conflicts,

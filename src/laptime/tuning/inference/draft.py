@@ -10,9 +10,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
 from laptime.backends import torch as torch_backend
 from laptime.backends.torch.tensors import is_tensor, map_leaves, tensors
 from laptime.records.plan import Variant
+from laptime.tuning.inference.arm_process import names_of
 
 if TYPE_CHECKING:
     import torch
@@ -33,8 +36,8 @@ class Draft:
     # tensors of one call, at least two items if the batch size may vary: what is traced
     inputs: list[torch.Tensor]
     varies: list[bool]  # by input, whether its first dimension is the batch and may have any size
-    # None: one tensor; a list of names: a dict; []: a tuple. Their `types`: float32, int64
-    outputs: list[str] | None
+    # None: a tensor; names: a dict; []: a tuple, "" and None if it holds None. Their `types`: float32, int64
+    outputs: list[str | None] | None
     calibration: Path  # file of `RecordedCalls` whose inputs may be looked at
     form: str = "exported"  # how it is written: a name of `FORMS` of a runtime
     settings: dict[str, Any] = field(default_factory=dict)  # of `tuned.py`, in recipe.json
@@ -56,13 +59,17 @@ class Draft:
 
 
 def load_target(target: str, sample: Sample | None = None, device: str = "cpu") -> TorchModel:
-    """The target in PyTorch, with weights drawn from the seed if it has none. sample: inputs of a call in
-    place of the target's own. device: where model and inputs lie."""
+    """The target in PyTorch, with weights drawn from the seed if it has none; in float32 if any are narrower.
+    sample: inputs of a call in place of the target's own. device: where model and inputs lie."""
     from laptime.backends.torch.loading import load
 
-    variant = Variant(target=target, device=device, options={"mode": "eval"})
+    variant = Variant(target=target, device=device, dtype="auto", options={"mode": "eval"})
     torch_backend.imports(variant)
-    return load(variant, sample.inputs() if sample else None)
+    model = load(variant, sample.inputs() if sample else None)
+    held = [each.state_dict() for each in model.modules()], model.workload(model.own_batch() or 1).inputs
+    if any(each.is_floating_point() and each.dtype.itemsize < 4 for each in tensors(held)):
+        model = load(replace(variant, dtype="float32"), sample.inputs() if sample else None)
+    return model
 
 
 def by_position(model: TorchModel, batch: int) -> tuple[torch.nn.Module, list[torch.Tensor]]:
@@ -105,28 +112,34 @@ def plain(output: Any) -> Any:
     return tuple(output) if isinstance(output, list) else output
 
 
-def structure_of(output: Any) -> list[str] | None:
+def structure_of(output: Any) -> list[str | None] | None:
     """See `Draft.outputs`. Raises Refused: it is nested deeper than that."""
     if is_tensor(output):
         return None
     parts = list(output.values() if isinstance(output, dict) else output if isinstance(output, tuple) else ())
-    if not isinstance(output, dict | tuple) or not all(map(is_tensor, parts)):
+    if not any(map(is_tensor, parts)) or not all(part is None or is_tensor(part) for part in parts):
         inside = " of " * bool(parts) + ", ".join(dict.fromkeys(type(part).__name__ for part in parts))
         form = f"{type(output).__name__}{inside}"
         raise NoDraft(f"its outputs are neither a tensor nor a flat tuple or dict of tensors: {form}")
-    return list(output) if isinstance(output, dict) else []
+    return names_of(output)
 
 
-def restructure(parts: Sequence[Any], names: list[str] | None) -> Any:
+def restructure(parts: Sequence[Any], names: Sequence[str | None] | None) -> Any:
     """Tensors as an output of such names: one alone, a dict, a tuple; see `Draft.outputs`."""
     if names is None:
         return parts[0]
-    return dict(zip(names, parts, strict=True)) if names else tuple(parts)
+    if any(names):
+        return dict(zip(names, parts, strict=True))
+    rest = iter(parts)
+    return tuple(each if each is None else next(rest) for each in names or [""] * len(parts))
 
 
-def words_of(names: list[str] | None) -> str:
+def words_of(names: Sequence[str | None] | None) -> str:
     """Describe such an output."""
-    return "a tensor" if names is None else f"a dict of {', '.join(names)}" if names else "a tuple"
+    if not names:
+        return "a tensor" if names is None else "a tuple"
+    told = ", ".join(str(each) if each != "" else "a tensor" for each in names)
+    return f"a dict of {told}" if any(names) else f"a tuple of {told}"
 
 
 def link(file: Path, place: Path) -> None:

@@ -16,7 +16,7 @@ from typing import Any, cast
 import numpy as np
 from msgspec import structs
 
-from laptime.analysis.agreement import Call, judge, measure
+from laptime.analysis.agreement import LIMITS, Call, judge, measure
 from laptime.analysis.student_t import t_quantile
 from laptime.kit.errors import LaptimeError, TargetError
 from laptime.kit.text import count
@@ -67,7 +67,11 @@ def sameness(
             raise CallFailed(outputs)
         return outputs
 
-    agreement = compare(run, recorded, against=REFERENCE, dtype="float32")
+    arrays = (*recorded.calls[0].inputs, *recorded.calls[0].outputs)
+    is_double = {each.dtype.name for each in arrays if each.dtype.kind == "f"} == {"float64"}
+    # Else it computes in float32, whatever goes in and comes out.
+    is_double = is_double and 0 < max(recorded.rounding, default=0.0) < LIMITS["float64"].rms
+    agreement = compare(run, recorded, against=REFERENCE, dtype="float64" if is_double else "float32")
     if numerics == "exact" and any(error.absolute for error in agreement.outputs):
         numerics = "reassociated"
     both = zip(made, recorded.calls, strict=True)
@@ -77,7 +81,7 @@ def sameness(
     checks = [
         *(_kinds(answer, about) if about and about["types"] and "types" in answer else ()),
         report("finite", KEPT if is_finite else BROKEN, f"outputs are {text}"),
-        *_outputs(agreement, recorded, made, numerics, precision, more),
+        *_outputs(agreement, recorded, made, precision if numerics == "precision" else agreement.dtype, more),
         *_calls(answer),
         *more,
     ]
@@ -103,37 +107,40 @@ def outputs_in(
             parts if isinstance(parts, str) else [stored[f"{index}_{place}"] for place in range(parts)]
             for index, parts in enumerate(answer["counts"])
         ]
-    ours, theirs = answer.get("names"), about["outputs"] if about else None
-    if not ours or not theirs or ours == theirs or set(ours) != set(theirs):
+    ours, theirs = answer.get("names") or [], (about["outputs"] if about else None) or []
+    if not any(ours) or ours == theirs or set(ours) != set(theirs):
         return made
     order = [ours.index(name) for name in theirs]
     return [each if isinstance(each, str) else [each[at] for at in order] for each in made]
 
 
-FARTHER = 1.5
-"""Times the largest number of the first inputs from which on others reach beyond a calibration by these."""
+FARTHER, QUIETER = 1.5, 0.1
+"""Times the largest number of the first inputs at which others leave the range of a calibration by these."""
 
 
 def _drop_calls(
     recorded: RecordedCalls, made: list[Arrays | str], more: Sequence[GateCheck], precision: str, samples: int
 ) -> tuple[RecordedCalls, list[Arrays | str], list[GateCheck]]:
     """Without the optional calls that were refused, as the folder takes fewer lengths, and in int8 without
-    those that laptime made to reach beyond the calibration's inputs: a check each tells."""
-    checks, calls, first = list(more), recorded.calls, recorded.calls[0]
+    those that laptime made to leave the range of the calibration's inputs: a check each tells."""
+    checks, calls = list(more), recorded.calls
     refused = {at for at in recorded.optional if isinstance(made[at], str)}
-    far = set[int]()
-    for at in range(samples, len(calls) if precision == "int8" else 0):
-        pairs = zip(calls[at].inputs, first.inputs, strict=True)
-        floats = ((one, other) for one, other in pairs if other.dtype.kind == "f" and one.size and other.size)
-        if any(np.abs(one).max() > FARTHER * np.abs(other).max() for one, other in floats):
-            far |= set() if isinstance(made[at], str) else {at}
+    sizes = [
+        [np.abs(each).max(initial=0) * (each.dtype.kind == "f") for each in call.inputs] for call in calls
+    ]
+    far = {
+        at
+        for at in range(samples, len(calls) if precision == "int8" else 0)
+        for one, other in zip(sizes[at], sizes[0], strict=True)
+        if not (QUIETER * other <= one <= FARTHER * other or isinstance(made[at], str))
+    }
     if refused:
         text = f"{count(len(refused), 'length')} that the model takes: refused with a sentence"
         checks.append(report("lengths", KEPT, text))
     if far:
         both = [Call(cast(Arrays, made[at]), calls[at].outputs, calls[at].batch) for at in far]
         worst = max((error.rms for error in measure(both, against=REFERENCE).outputs), default=math.inf)
-        text = f"int8 clips what reaches beyond the calibration: RMS error {worst:.1g} at twice as far"
+        text = f"int8 has the range of its calibration: RMS error {worst:.1g} far beyond and far below"
         checks.append(report("ranges", KEPT, text, worst))
     kept = [at for at in range(len(made)) if at not in refused | far]
     left = replace(recorded, calls=[calls[at] for at in kept], optional=[])
@@ -143,12 +150,13 @@ def _drop_calls(
 def _kinds(answer: dict[str, Any], about: Mapping[str, Any]) -> Iterator[GateCheck]:
     """Names and types of the outputs, if they are others; the order of a dict is none."""
     ours, theirs = answer["names"], about["outputs"]
-    if (ours is None) != (theirs is None) or set(ours or ()) != set(theirs or ()):
+    is_dict = any(theirs or ()) and any(ours or ())
+    if set(ours) != set(theirs) if is_dict else ours != theirs:
         text = f"outputs are {words_of(ours)}, the model's {words_of(theirs)}"
         yield report("names", BROKEN, text)
         return
-    made = dict(zip(ours or range(len(answer["types"])), answer["types"], strict=False))
-    named = zip(theirs or range(len(about["types"])), about["types"], strict=True)
+    made = dict(zip(ours if is_dict else range(len(answer["types"])), answer["types"], strict=False))
+    named = zip(theirs if is_dict else range(len(about["types"])), about["types"], strict=True)
     if wrong := [f"{made.get(name, 'missing')} for {each}" for name, each in named if made.get(name) != each]:
         yield report("types", BROKEN, f"an output has another type: {', '.join(wrong)}")
 
@@ -157,38 +165,32 @@ def _outputs(
     agreement: Agreement,
     recorded: RecordedCalls,
     made: list[Arrays | str],
-    numerics: str,
-    precision: str,
+    dtype: str,
     more: Sequence[GateCheck],
 ) -> list[GateCheck]:
     """Errors over all calls; if they are too large, those of the first call tell which inputs show it."""
-    dtype = precision if numerics == "precision" else "float32"
-    judgement = judge(agreement, dtype)
-    word, sentence = judgement.word, judgement.sentence
+    word, sentence, share = judge(agreement, dtype)
     worst = max((error.rms for error in agreement.outputs), default=None)
     if word == "same":
         return [report("outputs", KEPT, sentence, worst)]
     if word == "unknown":
-        is_weighed = judgement.share > 1 and any(
-            (check.name, check.outcome) == ("metric", KEPT) for check in more
-        )
+        is_weighed = share > 1 and ("metric", KEPT) in [(each.name, each.outcome) for each in more]
         return [report("outputs", KEPT if is_weighed else UNDECIDED, sentence, worst)]
-    return [report(_where(recorded, made, dtype), BROKEN, sentence, worst)]
+    return [report(_where(agreement, recorded, made, dtype), BROKEN, sentence, worst)]
 
 
-def _where(recorded: RecordedCalls, made: list[Arrays | str], dtype: str) -> str:
+def _where(agreement: Agreement, recorded: RecordedCalls, made: list[Arrays | str], dtype: str) -> str:
     """The check that fails: on the measured inputs, on others only, on another batch size only."""
-    own = recorded.calls[0].batch
 
     def is_right(places: list[int]) -> bool:
         pairs = [(made[at], recorded.calls[at]) for at in places]
         calls = [Call(ours, call.outputs, call.batch) for ours, call in pairs if not isinstance(ours, str)]
         if len(calls) < len(pairs):
             return False
-        found = measure(calls, against=REFERENCE, rounding=recorded.rounding)
+        found = measure(calls, against=REFERENCE, dtype=agreement.dtype, rounding=recorded.rounding)
         return not calls or judge(found, dtype).word in ("same", "unknown")
 
-    same_size = [index for index, call in enumerate(recorded.calls) if call.batch == own]
+    same_size = [index for index, call in enumerate(recorded.calls) if call.batch == recorded.calls[0].batch]
     if not is_right([0]):
         return "outputs"
     return "held_out_inputs" if not is_right(same_size) else "other_batch_size"

@@ -48,9 +48,7 @@ class Sample:
         import torch
 
         tensors = list(map(torch.from_numpy, self.arrays))
-        if self.names:
-            return dict(zip(self.names, tensors, strict=True))
-        return tuple(tensors)
+        return dict(zip(self.names, tensors, strict=True)) if self.names else tuple(tensors)
 
 
 def draw(function: str) -> Iterator[Sample]:

@@ -23,17 +23,9 @@ from laptime.records.run import Run
 from laptime.records.run import Subject as RunSubject
 from laptime.records.tuning import Applied, Gate, TunedModel
 from laptime.tuning.gates.invariants import word
-from laptime.tuning.inference import folder_file
+from laptime.tuning.inference import final_set, folder_file
 from laptime.tuning.inference.changes import form_of
 from laptime.tuning.inference.evaluator import ModelEvaluator
-from laptime.tuning.inference.final_set import (
-    deploy,
-    points,
-    seconds_to_deploy,
-    with_front,
-    with_recipe,
-    within_limits,
-)
 from laptime.tuning.inference.folder_file import FolderFile
 from laptime.tuning.inference.recording.recordings import model_bounds, seconds_to_record
 from laptime.tuning.inference.request import ModelRequest, check
@@ -214,7 +206,7 @@ class ModelSubject(Subject):
             pair=evaluator.ready_alone(Recipe()) + self._plan_seconds(as_it_is) + final,
             record=seconds_to_record(evaluator),
             hand_back=HAND_BACK,
-            between=seconds_to_deploy(evaluator, recipe) if self.request.has_setups else 0.0,
+            between=final_set.seconds_to_deploy(evaluator, recipe) if self.request.has_setups else 0.0,
         )
 
     def trying(self, candidate: Candidate, kept: str) -> str:
@@ -225,17 +217,17 @@ class ModelSubject(Subject):
 
     def choose(self, record: Record, search: SearchResult) -> SearchResult:
         """The best set that keeps the limits, with its instances, threads and batch."""
-        recipe = within_limits(self.evaluator, search.recipe)
+        recipe = final_set.within_limits(self.evaluator, search.recipe)
         if recipe != search.recipe:
-            search = with_recipe(search, recipe)
-        record.set_part("model", points=points(self.evaluator, recipe))
+            search = final_set.with_recipe(search, recipe)
+        record.set_part("model", points=final_set.points(self.evaluator, recipe))
         return replace(search, recipe=self._deploy(record, search)) if self.request.has_setups else search
 
     def _deploy(self, record: Record, search: SearchResult) -> Recipe:
         """Instances, threads and batch of the final set; its recipe with that number of threads."""
         budget = self.request.budget
         until = budget - min(budget, self.cost(search.recipe, search.after.step).keep_back(budget))
-        recipe, self.setup, made = deploy(
+        recipe, self.setup, made = final_set.deploy(
             self.evaluator, search.recipe, until=until, noise=search.noise, say=record.say
         )
         model = record.tuning.model
@@ -246,7 +238,8 @@ class ModelSubject(Subject):
             for point in model.points
             if (point.label, point.instances, point.batch) not in visited
         ]
-        record.set_part("model", points=with_front(sorted([*others, *made], key=lambda each: each.latency)))
+        every = sorted([*others, *made], key=lambda each: each.latency)
+        record.set_part("model", points=final_set.with_front(every))
         return recipe
 
     def gate(self, recipe: Recipe) -> Gate:
@@ -339,7 +332,7 @@ class ModelSubject(Subject):
         timing = evaluator.timings[recipe]
         record.set(gate=evaluator.gates[recipe])
         limits = model.limits or evaluator.limits.checks(timing.seconds, timing.peak)
-        record.set_part("model", limits=limits, points=model.points or points(evaluator, recipe))
+        record.set_part("model", limits=limits, points=model.points or final_set.points(evaluator, recipe))
         self.hand_back(record, search)
 
     # The record

@@ -72,7 +72,8 @@ def survey(
     load = of_file if targets.parse(target).file else of_torch
     reference = load(target, batch, first, device)
     run, second = _explain(reference.run, samples or target, is_own=not samples), next(drawn, None)
-    sizes = [reference.batch, *([other_batch(reference.batch)] if reference.any_batch else ())]
+    own, other = reference.batch, other_batch(reference.batch)
+    sizes = [own, *((other, max(own, other) + 1) if reference.any_batch else ())]
     if first is None or second is None:  # of one sample alone others are made, or nothing would be held out
         recorded, held = record(run, reference.inputs_of, sizes, reference.tables), int(first is not None)
     else:
@@ -176,7 +177,7 @@ class Reference:
     varies: list[bool]  # by input, see `Draft`
     keywords: Sequence[str]  # names of its inputs
     # see `Draft.outputs` and `types`; may raise `NoDraft`
-    outputs: Callable[[], tuple[list[str] | None, list[str]]]
+    outputs: Callable[[], tuple[Sequence[str | None] | None, list[str]]]
     # by input, sizes of tables that its whole numbers may be places in, see `beyond`
     tables: Sequence[Sequence[int] | None] = ()
     facts: frozenset[str]  # of `tuning.loop_profile.FACT_SENTENCES`
@@ -190,16 +191,14 @@ class Reference:
 
 def facts_of_machine() -> frozenset[str]:
     """Return the machine's facts for any model."""
-    facts = {"cpu"} | compilers()
-    if {"avx512_bf16", "amx_bf16"} & set(instructions()):
-        facts.add("bf16")
-    if {"avx512_fp16", "amx_fp16"} & set(instructions()):
-        facts.add("fp16")
-    if not allocator.why_not(LoopProfile()):
-        facts.add("glibc_malloc")
-    if not huge_pages.why_not(LoopProfile()):
-        facts.add("huge_pages_on_request")
-    return frozenset(facts)
+    known, profile = set(instructions()), LoopProfile()
+    found = {
+        "bf16": known & {"avx512_bf16", "amx_bf16"},
+        "fp16": known & {"avx512_fp16", "amx_fp16"},
+        "glibc_malloc": not allocator.why_not(profile),
+        "huge_pages_on_request": not huge_pages.why_not(profile),
+    }
+    return frozenset({"cpu"} | compilers() | {name for name, holds in found.items() if holds})
 
 
 def compilers() -> set[str]:
@@ -252,7 +251,7 @@ def of_torch(target: str, batch: int, sample: Sample | None, device: str = "cpu"
         with torch.no_grad():
             return arrays(module(*(torch.from_numpy(each).to(where) for each in given)))
 
-    def outputs() -> tuple[list[str] | None, list[str]]:
+    def outputs() -> tuple[Sequence[str | None] | None, list[str]]:
         with torch.no_grad():
             made = plain(module(*inputs))
         return structure_of(made), types_of(made)
@@ -269,7 +268,7 @@ def of_torch(target: str, batch: int, sample: Sample | None, device: str = "cpu"
         varies=[bool(any_batch and each.ndim and each.shape[0] == batch) for each in inputs],
         keywords=list(call_of(model.workload(batch))[2]),
         outputs=outputs,
-        tables=[None if where.type == "cuda" else sorted(sizes, reverse=True) for _ in inputs],
+        tables=[None] * len(inputs) if where.type == "cuda" else _tables(run, arrays(inputs), sizes),
         facts=facts | {fact for fact, name in _KINDS.items() if name in classes},
         threads=torch.get_num_threads(),
         inputs=told["shapes"],
@@ -280,6 +279,19 @@ def of_torch(target: str, batch: int, sample: Sample | None, device: str = "cpu"
     )
 
 
+def _tables(run: Run, given: list[Array], sizes: set[int]) -> list[list[int]]:
+    """`Reference.tables`: whole numbers that may be any, masks and counts, are places in none."""
+    tables, far = [sorted(sizes, reverse=True)] * len(given), [each.copy() for each in given]
+    for at, each in enumerate(given):
+        if each.dtype.kind in "iu" and each.size:
+            with suppress(Exception):
+                far[at].flat[0] = max(sizes)
+                run([*given[:at], far[at], *given[at + 1 :]])
+                tables[at] = []
+    return tables
+
+
+TABLES = {2**each for each in range(2, 19)}  # sizes that are tried where nothing tells the right one
 FACTS = frozenset({"onnx_file", "on_onnxruntime", "other_runtime"})
 
 
@@ -317,6 +329,7 @@ def of_file(target: str, batch: int, sample: Sample | None, device: str = "cpu")
         varies=[bool(taken.dims) and isinstance(taken.dims[0], str) for taken in takes],
         keywords=[taken.name for taken in takes],
         outputs=lambda: (None if len(names) == 1 else names, types_of(model.outputs(first))),
+        tables=_tables(model.outputs, first, TABLES),
         facts=facts_of_machine() | FACTS,
         threads=0,
         inputs=", ".join(shapes),

@@ -79,9 +79,7 @@ class InMemoryTrialRunner(TrialRunner):
         name = candidate.change.name
         own = optimization.load(name)
         is_possible = own.live or "loader" in own.needs or own.compiles
-        if is_possible and name not in _OF_THE_OPTIMIZER:
-            return ""
-        return f"{candidate.title}: {_NEEDS_PROCESS}"
+        return "" if is_possible and name not in _OF_THE_OPTIMIZER else f"{candidate.title}: {_NEEDS_PROCESS}"
 
     @contextmanager
     def run(self, plan: TrialPlan) -> Iterator[RunningTrial]:

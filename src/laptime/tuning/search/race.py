@@ -178,9 +178,7 @@ def _hopeless(measured: Effect, terms: RaceTerms) -> str:
     last = terms.looks[-1]
     final = measured.error * math.sqrt(measured.rounds / last)
     hoped = measured.mean - HOPE * measured.error
-    if hoped + 2.0 * final > -edge:
-        return f"{last} rounds would not make a gain of its size certain"
-    return ""
+    return f"{last} rounds would not make a gain of its size certain" if hoped + 2.0 * final > -edge else ""
 
 
 def _result(

@@ -132,9 +132,7 @@ def dependents(name: str, adopted: Mapping[str, Candidate], loop_profile: LoopPr
 
 def line(candidate: Candidate) -> tuple[Change, ...]:
     """The one-dimensional space that a candidate stands in, the recommended option included."""
-    if candidate.change in candidate.space:
-        return candidate.space
-    return (candidate.change, *candidate.space)
+    return candidate.space if candidate.change in candidate.space else (candidate.change, *candidate.space)
 
 
 # Lines of options

@@ -9,6 +9,7 @@ import pytest
 pytest.importorskip("torch")
 
 from laptime.kit.errors import UserCodeError
+from laptime.measure.recorded_calls import RecordedCalls
 from laptime.tuning.inference.survey import survey
 
 pytestmark = pytest.mark.torch
@@ -46,6 +47,54 @@ def test_a_list_of_images_reaches_the_model_as_a_list(tmp_path: Path) -> None:
     """It was called with the only tensor in it, and said so in a traceback."""
     pytest.importorskip("torchvision")
     assert surveyed("detector_of_torchvision", tmp_path) == f"{NESTED}: tuple of dict"
+
+
+NARROW = """
+import torch
+
+def build(dtype):
+    return torch.nn.Linear(6, 4).to(dtype), torch.randn(3, 6).to(dtype)
+
+def double():
+    return build(torch.float64)
+
+def half():
+    return build(torch.float16)
+
+def bfloat16():
+    return build(torch.bfloat16)
+
+def zeros():
+    table, weights = torch.nn.Embedding(40, 4), torch.nn.Parameter(torch.randn(4))
+    class Words(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.table, self.weights = table, weights
+        def forward(self, words, mask):
+            return (self.table(words) * mask.unsqueeze(-1)).sum(1), None
+    return Words(), (torch.zeros(2, 5, dtype=torch.int64), torch.ones(2, 5, dtype=torch.int64))
+"""
+
+
+@pytest.mark.parametrize(
+    ("function", "takes"), [("double", "float64"), ("half", "float32"), ("bfloat16", "float32")]
+)
+def test_double_precision_stays_and_what_is_narrower_becomes_single(
+    function: str, takes: str, tmp_path: Path
+) -> None:
+    """A model in float64 was tuned in float32, and its folder refused what it is called with."""
+    (tmp_path / "model.py").write_text(NARROW)
+    assert surveyed(function, tmp_path, tmp_path / "model.py") == ""
+    first = RecordedCalls.load(tmp_path / "calls.npz").calls[0]
+    assert [str(each.dtype) for each in (*first.inputs, *first.outputs)] == [takes, takes]
+
+
+def test_words_that_are_all_zero_fill_their_table_and_a_mask_does_not(tmp_path: Path) -> None:
+    (tmp_path / "model.py").write_text(NARROW)
+    assert surveyed("zeros", tmp_path, tmp_path / "model.py") == ""
+    calls = RecordedCalls.load(tmp_path / "calls.npz").calls
+    assert max(call.inputs[0].max() for call in calls) == 39
+    assert {number for call in calls for number in call.inputs[1].ravel()} == {0, 1}
 
 
 def test_a_model_that_fails_says_which_inputs_it_was_called_with(tmp_path: Path) -> None:

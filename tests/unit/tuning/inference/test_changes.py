@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import ast
 import importlib.util
+import json
+import shutil
 import sys
 from collections.abc import Callable, Iterator
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
+from unittest.mock import MagicMock
 
+import numpy as np
 import pytest
 
 from laptime.kit import registry
 from laptime.kit.errors import LaptimeError
-from laptime.tuning.inference import changes, handed_back
+from laptime.tuning.inference import arm_process, changes, handed_back
 from laptime.tuning.inference.changes import DEFAULT, find_candidates
-from laptime.tuning.inference.draft import Draft
+from laptime.tuning.inference.draft import Draft, NoDraft, plain, restructure, structure_of, words_of
 from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Change, Recipe
 from laptime.tuning.search.evaluator import CandidateSet
@@ -95,6 +99,51 @@ def test_threads_are_other_numbers_than_the_present_one() -> None:
     line = next(each for each in offered().usable if each.change.name == "threads")
     assert line.change.options == {"value": 2}
     assert [change.options["value"] for change in line.space] == [1, 2]
+
+
+@pytest.mark.parametrize("runtime", ["onnxruntime", "openvino"])
+@pytest.mark.parametrize(
+    ("outputs", "made"),
+    [
+        ([], (1, 2)),
+        (["", None, ""], (1, None, 2)),
+        ([None, "", ""], (None, 1, 2)),
+        (["a", "b"], {"a": 1, "b": 2}),
+    ],
+)
+def test_outputs_are_given_back_in_their_structure(
+    runtime: str, outputs: Any, made: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ones_and_twos, fake = [np.ones(3), np.full(3, 2.0)], MagicMock()
+    fake.InferenceSession().run.side_effect = lambda *_: [*ones_and_twos]
+    request = fake.Core().compile_model().create_infer_request()
+    request.infer().to_tuple.return_value = tuple(ones_and_twos)
+    monkeypatch.setitem(sys.modules, runtime, fake)
+    shutil.copyfile(TUNED[0].with_name(f"{runtime.removesuffix('runtime')}.py"), tmp_path / "tuned.py")
+    settings = {"outputs": outputs, "takes": [], "properties": {}}
+    (tmp_path / "recipe.json").write_text(json.dumps({"settings": settings}))
+    given = arm_process.load_model(tmp_path)()
+    assert arm_process.names_of(given) == outputs
+    first = lambda each: each if each is None else int(each[0])  # noqa: E731
+    if isinstance(given, dict):
+        assert {name: first(each) for name, each in given.items()} == made
+    else:
+        assert tuple(map(first, given)) == made
+
+
+@pytest.mark.torch
+def test_a_tuple_may_hold_none_and_nothing_else_that_is_no_tensor() -> None:
+    """`(logits, loss)` without targets, as language models give it, was refused."""
+    torch = pytest.importorskip("torch")
+    logits = torch.ones(2)
+    names = structure_of((logits, None))
+    assert (names, words_of(names)) == (["", None], "a tuple of a tensor, None")
+    assert restructure([logits], names) == (logits, None)
+    assert structure_of((logits, logits)) == []
+    assert restructure([logits, logits], []) == (logits, logits)
+    for nothing in ((), {}, (None,), (logits, 3), {"loss": None}):
+        with pytest.raises(NoDraft, match="neither a tensor nor a flat tuple"):
+            structure_of(plain(nothing))
 
 
 @pytest.mark.parametrize("path", TUNED, ids=lambda path: path.stem)

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 pytest.importorskip("onnx")
@@ -13,8 +14,9 @@ pytest.importorskip("onnxruntime")
 
 from fixtures import onnx_files
 from laptime.kit.errors import UsageError
+from laptime.measure.recorded_calls import RecordedCalls
 from laptime.records.tuning import Tuning
-from laptime.tuning.inference import folder_file
+from laptime.tuning.inference import folder_file, survey
 from laptime.tuning.inference.evaluator import ModelEvaluator
 from laptime.tuning.inference.request import ModelRequest, check, is_model
 from laptime.tuning.loop_profile import LoopProfile
@@ -44,7 +46,7 @@ def evaluator(tmp_path_factory: pytest.TempPathFactory) -> ModelEvaluator:
 def test_a_file_is_surveyed_as_it_is(evaluator: ModelEvaluator) -> None:
     surveyed = evaluator.surveyed
     assert (surveyed["batch"], surveyed["varies"], surveyed["outputs"]) == (2, [True], None)
-    assert [call.batch for call in evaluator.recorded.calls] == [2, 2, 1, 2, 2]
+    assert [call.batch for call in evaluator.recorded.calls] == [2, 2, 1, 3, 2, 2, 2]
     assert evaluator.recorded.calls[0].inputs[0].shape == (2, 3, 8, 8)
     assert {"onnx_file", "on_onnxruntime"} <= set(surveyed["facts"])
 
@@ -110,3 +112,23 @@ def test_weights_outside_the_file_come_along(tmp_path: Path) -> None:
 
 def test_a_missing_file_is_a_model_that_is_missing() -> None:
     assert is_model("nowhere.onnx")
+
+
+def test_words_of_a_file_go_beyond_0_and_1(tmp_path: Path) -> None:
+    """Whole numbers that laptime makes for a file are 0 and 1; a gate that tried no others saw nothing."""
+    import onnx
+    from onnx import TensorProto, helper, numpy_helper
+
+    table = numpy_helper.from_array(np.arange(50, dtype=np.float32), "table")
+    words = helper.make_tensor_value_info("words", TensorProto.INT64, ["batch", 6])
+    found = helper.make_tensor_value_info("found", TensorProto.FLOAT, ["batch", 6])
+    node = helper.make_node("Gather", ["table", "words"], ["found"])
+    graph = helper.make_graph([node], "g", [words], [found], [table])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+    onnx.save(model, str(tmp_path / "net.onnx"))
+    calls, calibration = tmp_path / "calls.npz", tmp_path / "first.npz"
+    survey.survey(
+        target=str(tmp_path / "net.onnx"), batch=2, samples="", calls=str(calls), calibration=str(calibration)
+    )
+    reached = [int(call.inputs[0].max()) for call in RecordedCalls.load(calls).calls]
+    assert max(reached) == 31  # the largest power of two that fits into the table, less one

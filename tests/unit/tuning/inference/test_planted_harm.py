@@ -350,6 +350,36 @@ def test_names_and_types_count_and_the_order_of_a_dict_does_not(
     assert [each.name for each in gate.checks if each.outcome == "broken"][:1] == [check] * bool(check), gate
 
 
+@pytest.mark.parametrize(
+    ("change", "check"),
+    [
+        (lambda made: (made, None), ""),
+        (lambda made: (None, made), "names"),
+        (lambda made: (made,), "names"),
+        (lambda made: made, "names"),
+    ],
+)
+def test_none_stays_where_it_was(change: Callable[[Any], Any], check: str, tmp_path: Path) -> None:
+    module, recorded = _recorded("branches")
+    about = {"outputs": ["", None], "types": ["float32"]}
+    gate = _gate(lambda *given: change(module(*given)), recorded, tmp_path, about=about)
+    assert [each.name for each in gate.checks if each.outcome == "broken"][:1] == [check] * bool(check), gate
+
+
+@pytest.mark.parametrize(("inside", "word"), [(np.float32, "failed"), (np.float64, "passed")])
+def test_a_model_in_double_precision_is_not_computed_in_single(
+    inside: Any, word: str, tmp_path: Path
+) -> None:
+    weights = np.random.default_rng(0).standard_normal((6, 4))
+
+    def model(given: list[Any], dtype: Any = np.float64) -> list[Any]:
+        return [np.tanh(given[0].astype(dtype) @ weights.astype(dtype)).astype(np.float64)]
+
+    recorded = record(model, lambda batch: [np.random.default_rng(1).standard_normal((batch, 6))], [4, 1])
+    gate = _gate(lambda x: torch.from_numpy(model([x.numpy()], inside)[0]), recorded, tmp_path)
+    assert gate.word == word, gate
+
+
 @pytest.mark.parametrize("number", [101, 50])
 def test_what_is_wrong_late_or_rarely_is_refused(
     number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

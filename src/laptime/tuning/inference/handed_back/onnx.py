@@ -27,14 +27,14 @@ def load() -> Any:
         for x, sizes in zip(inputs, settings["takes"], strict=True):
             if not all(n == m or (m is None and n) for n, m in zip_longest(x.shape, sizes, fillvalue=0)):
                 raise ValueError(f"{list(x.shape)} does not fit {sizes}; None is any size but 0")
-        arrays = [numpy.asarray(each) for each in inputs]
-        outputs = session.run(None, dict(zip(names, arrays, strict=True)))
+        outputs = session.run(None, dict(zip(names, map(numpy.asarray, inputs), strict=True)))
         if inputs and not isinstance(inputs[0], numpy.ndarray):
             import torch
 
             outputs = list(map(torch.from_numpy, outputs))
+        outputs = [key if key is None else outputs.pop(0) for key in keys or [*outputs]]
         if keys is None:
             return outputs[0]
-        return dict(zip(keys, outputs, strict=True)) if keys else tuple(outputs)
+        return dict(zip(keys, outputs, strict=True)) if any(keys) else tuple(outputs)
 
     return model

@@ -11,13 +11,12 @@ def load() -> Any:
     import numpy
     import openvino
 
-    here = Path(__file__).resolve().parent
-    settings = json.loads((here / "recipe.json").read_text())["settings"]
+    settings = json.loads(Path(__file__).with_name("recipe.json").read_text())["settings"]
     core, keys, graphs, own = openvino.Core(), settings["outputs"], {}, threading.local()
 
     def request(shapes: Any) -> Any:  # fixed shapes are faster, so each gets a model of its own
         if shapes not in graphs:
-            graph = core.read_model(here / "model.xml")
+            graph = core.read_model(Path(__file__).with_name("model.xml"))
             graph.reshape(dict(zip(graph.inputs, map(openvino.PartialShape, shapes), strict=True)))
             graphs[shapes] = core.compile_model(graph, "CPU", settings["properties"])
         return graphs[shapes].create_infer_request()  # each thread needs one
@@ -33,8 +32,9 @@ def load() -> Any:
         outputs: list[Any] = list(map(numpy.array, made.to_tuple()))
         if inputs and not isinstance(inputs[0], numpy.ndarray):
             outputs = list(map(__import__("torch").from_numpy, outputs))
-        return (
-            outputs[0] if keys is None else dict(zip(keys, outputs, strict=True)) if keys else tuple(outputs)
-        )
+        outputs = [key if key is None else outputs.pop(0) for key in keys or [*outputs]]
+        if keys is None:
+            return outputs[0]
+        return dict(zip(keys, outputs, strict=True)) if any(keys) else tuple(outputs)
 
     return model

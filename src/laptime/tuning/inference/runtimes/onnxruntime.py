@@ -80,27 +80,18 @@ def write_onnx(draft: Draft, folder: Path) -> None:
         if draft.export is not None:
             draft.export.parent.mkdir(exist_ok=True)
             _place(folder / "model.onnx", draft.export.parent)
-    draft.settings["takes"] = _takes(folder / "model.onnx")
 
 
-def _takes(file: Path) -> list[list[int | None]]:
-    """Sizes of each input of an ONNX file, None: any."""
-    try:
-        import onnx
-    except ImportError:
-        import onnxruntime
+def write(draft: Draft, folder: Path) -> None:
+    """Writes model.onnx, and into the settings the sizes of each input, None: any.
+    Raises Refused: it cannot be exported, or ONNX Runtime does not load it."""
+    import onnxruntime
 
-        session = onnxruntime.InferenceSession(file, providers=["CPUExecutionProvider"])
-        shapes = [each.shape for each in session.get_inputs()]
-    else:
-        graph = onnx.load(str(file), load_external_data=False).graph
-        weights = {each.name for each in graph.initializer}
-        given = [each for each in graph.input if each.name not in weights]
-        shapes = [
-            [size.dim_value if size.HasField("dim_value") else "" for size in each.type.tensor_type.shape.dim]
-            for each in given
-        ]
-    return [[size if isinstance(size, int) else None for size in shape] for shape in shapes]
+    write_onnx(draft, folder)
+    with refusing("ONNX Runtime cannot load it"):
+        session = onnxruntime.InferenceSession(folder / "model.onnx", providers=["CPUExecutionProvider"])
+    shapes = [each.shape for each in session.get_inputs()]
+    draft.settings["takes"] = [[size if isinstance(size, int) else None for size in each] for each in shapes]
 
 
 def _export(draft: Draft, folder: Path) -> None:
@@ -147,7 +138,7 @@ def write_int8(draft: Draft, folder: Path, *, calls_for_ranges: bool = True) -> 
     """Writes model.onnx, weights and activations in int8, ranges taken from the calibration; or weights of
     matrix products alone, ranges taken in each call.
     Raises Refused: it cannot be exported or quantised, or has no products with weights."""
-    write_onnx(draft, folder)
+    write(draft, folder)
     inputs = RecordedCalls.load(draft.calibration).calls[0].inputs if calls_for_ranges else None
     with refusing("ONNX Runtime cannot quantise it"):
         is_quantised = _quantise(folder / "model.onnx", folder / "int8.onnx", inputs)
@@ -204,9 +195,9 @@ def _calibration(prepared: Path, inputs: list[Array]) -> Any:
 
 
 FORMS = {
-    name: Form(write=write, tuned="onnx", packages=("onnxruntime",), profiler="onnx_runtime")
-    for name, write in (
-        ("onnx", write_onnx),
+    name: Form(write=form, tuned="onnx", packages=("onnxruntime",), profiler="onnx_runtime")
+    for name, form in (
+        ("onnx", write),
         ("onnx_int8", write_int8),
         ("onnx_dynamic_int8", write_dynamic_int8),
     )

@@ -228,6 +228,4 @@ def sample_bytes(sample: Any) -> int:
         return nbytes(sample)
     if hasattr(sample, "nbytes"):
         return int(sample.nbytes)
-    if hasattr(sample, "getbands"):
-        return int(sample.size[0] * sample.size[1] * len(sample.getbands()))
-    return 8
+    return int(sample.size[0] * sample.size[1] * len(sample.getbands())) if hasattr(sample, "getbands") else 8

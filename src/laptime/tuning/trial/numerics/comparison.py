@@ -212,6 +212,4 @@ def finite(value: Any) -> Any:
         return value if math.isfinite(value) else None
     if isinstance(value, dict):
         return {key: finite(each) for key, each in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [finite(each) for each in value]
-    return value
+    return [finite(each) for each in value] if isinstance(value, (list, tuple)) else value

@@ -100,9 +100,7 @@ def round_models(models: list[Any], kind: str, draw: int = 0) -> Callable[[], No
             larger = value * factor if draw else value
             short = shorten(larger) if shorten is not None else larger.to(small).to(value.dtype)
             return short / factor if draw else short
-        if type(value) in (tuple, list):
-            return type(value)(round_value(part) for part in value)
-        return value
+        return type(value)(round_value(part) for part in value) if type(value) in (tuple, list) else value
 
     handles = []
     for module in (module for model in models for module in model.modules()):
