@@ -102,13 +102,10 @@ def record_calls(
     run: Run, drawn: Iterable[tuple[int, Sequence[Callable[[], list[Array]]]]], *, strict: bool = False
 ) -> RecordedCalls:
     """Record the outputs of `run` for as many inputs as time and memory allow.
-
-    Args:
-        drawn: items in a call and what makes its inputs, the first of several that the reference takes; those
-            of the measurement first.
-        strict: the reference takes all of them, and what a call raises is raised. Otherwise inputs after the
-            first that it refuses, or makes no finite numbers of, are left out: they may be impossible.
-    """
+    drawn: items in a call and what makes its inputs, the first of several that the reference takes; those
+    of the measurement first. strict: the reference takes all of them, and what a call raises is raised;
+    else inputs after the first that it refuses, or makes no finite numbers of, are left out: they may be
+    impossible."""
     began, size = time.perf_counter(), 0
     calls: list[RecordedCall] = []
     for batch, makes in drawn:

@@ -158,9 +158,7 @@ def hand_back(
         draft.rename(place)
     except OSError as error:
         raise UsageError(
-            f"{place} cannot be written",
-            why=error.strerror or str(error),
-            next="--export another/FOLDER",
+            f"{place} cannot be written", why=error.strerror or str(error), next="--export another/FOLDER"
         ) from error
     finally:  # after Ctrl-C, too
         if draft is not None:

@@ -66,8 +66,7 @@ class ModelRequest:
     ] = field(default_factory=lambda: [1])
     # as `laptime bench` names it; "auto": CUDA if there is a device, else the CPU
     device: Annotated[
-        str,
-        Option("Device: cpu, cuda, cuda:1. [default: the first CUDA device, else the CPU]", "NAME"),
+        str, Option("Device: cpu, cuda, cuda:1. [default: the first CUDA device, else the CPU]", "NAME")
     ] = "cpu"
     # see `samples`
     inputs: Annotated[
@@ -86,8 +85,7 @@ class ModelRequest:
     ] = ""
     # see `limits`
     slo: Annotated[
-        str,
-        Option("Latency limit of the tuned model; the upper end of the interval decides.", "20ms@p99"),
+        str, Option("Latency limit of the tuned model; the upper end of the interval decides.", "20ms@p99")
     ] = ""
     export: Annotated[
         Path | None,

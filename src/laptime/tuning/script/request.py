@@ -34,14 +34,12 @@ class TuneRequest:
     budget: Budget = 600.0
     # 0 is as many as fill a block well
     steps: Annotated[
-        int,
-        Option("Steps in a timed block. [default: chosen from the length of a step]", least=1),
+        int, Option("Steps in a timed block. [default: chosen from the length of a step]", least=1)
     ] = 0
     allow: Annotated[
         list[Literal["algorithm"]],
         Option(
-            "Also try changes of this class: algorithm changes batch size and learning rate.",
-            repeatable=True,
+            "Also try changes of this class: algorithm changes batch size and learning rate.", repeatable=True
         ),
     ] = field(default_factory=list)
     strict: Annotated[bool, Option("Try no change that alters random numbers or precision.")] = False

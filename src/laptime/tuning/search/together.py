@@ -21,15 +21,7 @@ from laptime.records.tuning import Rung
 from laptime.tuning.optimization import Recipe, farthest
 from laptime.tuning.search import ranking
 from laptime.tuning.search.evaluator import Candidate, TrialFailed
-from laptime.tuning.search.race import (
-    FAST_ALPHA,
-    HOPELESS,
-    LOOKS,
-    RaceResult,
-    make_rung,
-    race,
-    race_summary,
-)
+from laptime.tuning.search.race import FAST_ALPHA, HOPELESS, LOOKS, RaceResult, make_rung, race, race_summary
 from laptime.tuning.search.ranking import WON
 from laptime.tuning.search.state import HARMLESS, SearchState, is_control
 

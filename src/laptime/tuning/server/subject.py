@@ -263,9 +263,7 @@ def _request_of(run: Run, request: VerifyRequest) -> ServerRequest:
     if server.sent != hash_sent(of_server):
         why = f"{server.body} was edited" if server.body else "it did not come from a file"
         raise UsageError(
-            f"the requests of run {run.id} are no longer known",
-            why=why,
-            next="tune the server once more",
+            f"the requests of run {run.id} are no longer known", why=why, next="tune the server once more"
         )
     return of_server
 
