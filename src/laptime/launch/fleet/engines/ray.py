@@ -1,0 +1,79 @@
+"""`ray`, `ray:HOST:PORT` and `ray://HOST`: nodes of a Ray cluster, one actor each.
+
+Ray is kept out of laptime's own process: this file is the program that lists the nodes, and the one that
+starts a node's half of a verb and hands its two pipes on."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import subprocess
+import sys
+from typing import Any
+
+from laptime.kit.errors import UsageError
+from laptime.launch.fleet import NODE, Machine
+
+LONGEST = 60.0  # seconds that a connection to the cluster and the list of its nodes may take
+CHUNK = 1 << 16  # bytes of a node's lines that one call brings at most
+
+
+def machines(text: str) -> list[Machine]:
+    """The nodes that are alive. Raises UsageError: no Ray here, or no cluster answers."""
+    address = f"ray:{text}" if text.startswith("//") else text or "auto"
+    program = (sys.executable, "-P", "-m", "laptime.launch.fleet.engines.ray", address)
+    try:
+        answer = subprocess.run(program, capture_output=True, text=True, timeout=LONGEST)
+    except subprocess.TimeoutExpired:
+        raise UsageError(f"no Ray cluster answers at {address!r} within {LONGEST:.0f} s") from None
+    if answer.returncode:
+        why = (answer.stderr.strip().splitlines() or ["Ray said nothing"])[-1]
+        raise UsageError(f"no Ray cluster answers at {address!r}", why=why[:200], next="ray status")
+    nodes: list[tuple[str, str]] = json.loads(answer.stdout.splitlines()[-1])
+    hosts = [host for _, host in nodes]
+    return [
+        Machine(host if hosts.count(host) == 1 else f"{host}-{node[:6]}", (*program, node), host)
+        for node, host in nodes
+    ]
+
+
+class _Remote:
+    """On a node: the program that carries a verb out, and its lines."""
+
+    def start(self, words: tuple[str, ...], request: bytes) -> None:
+        self._node = subprocess.Popen([sys.executable, *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        assert self._node.stdin is not None
+        self._node.stdin.write(request)
+        self._node.stdin.flush()
+
+    def read(self) -> bytes:
+        """What it has said since; nothing if it has ended."""
+        assert self._node.stdout is not None
+        return os.read(self._node.stdout.fileno(), CHUNK)
+
+
+def main(address: str, node: str = "", *words: str) -> int:
+    """List the nodes that are alive as JSON: id and host of each; or carry a verb out on one of them."""
+    try:
+        import ray
+    except ImportError:
+        sys.exit("the package ray is not installed: pip install ray")
+    ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
+    if not node:
+        alive = [each for each in ray.nodes() if each["Alive"]]
+        json.dump([(each["NodeID"], each["NodeManagerHostname"]) for each in alive], sys.stdout)
+        return 0
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    there = NodeAffinitySchedulingStrategy(node, soft=False)
+    actor: Any = ray.remote(_Remote).options(num_cpus=0, scheduling_strategy=there).remote()
+    ray.get(actor.start.remote((*NODE, *words), sys.stdin.buffer.readline()))
+    while chunk := ray.get(actor.read.remote()):
+        sys.stdout.buffer.write(chunk)
+        sys.stdout.buffer.flush()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
