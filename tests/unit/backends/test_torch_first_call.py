@@ -221,7 +221,8 @@ class Guarded:
     """An object of a service: it cannot be copied whole, because of its lock."""
 
     def __init__(self) -> None:
-        self.lock, self.waiting = Lock(), Queue()
+        self.lock = Lock()
+        self.waiting: Queue[float] = Queue()
         self.waiting.put(7.0)
 
     def take(self) -> float:

@@ -48,7 +48,7 @@ class _Remote:
         self._node.stdin.flush()
 
     def read(self) -> bytes:
-        """What it has said since; nothing if it has ended."""
+        """The next of its lines, or a part of them; nothing once it has ended."""
         assert self._node.stdout is not None
         return os.read(self._node.stdout.fileno(), CHUNK)
 
