@@ -56,14 +56,8 @@ STARTED = 6.0  # seconds that an arm takes to be ready, before one was started
 
 
 class ModelEvaluator(Sides):
-    """Evaluates recipes of one model.
-
-    Args:
-        request: checked. folder: for all that is written.
-
-    Raises:
-        UsageError: the model cannot be tuned. LaptimeError: it does not run.
-    """
+    """Evaluates recipes of one model. request: checked. folder: for all that is written.
+    Raises UsageError: the model cannot be tuned. LaptimeError: it does not run."""
 
     def __init__(self, request: ModelRequest, folder: Path) -> None:
         self.request, self.folder = request, folder

@@ -52,18 +52,10 @@ _OPTIONS = ("goal", "batch", "device", "python", "slo", "max_memory", "allow", "
 
 
 def tune_model(request: ModelRequest, emit: Listener = ignore) -> Run:
-    """Make the model faster to run, and say by how much.
-
-    Args:
-        emit: gets every event: decisions, progress.
-
-    Returns:
-        The run; its `tuning` has the ladder, the gain, the gate and, in `model`, the folder.
-
-    Raises:
-        UsageError: the target cannot be tuned, or the folder exists, or there is no
-            session to go on with. UserCodeError: the model fails as it is.
-    """
+    """Make the model faster to run, and say by how much. Return the run; its `tuning` has the ladder, the
+    gain, the gate and, in `model`, the folder. emit: gets every event: decisions, progress.
+    Raises UsageError: the target cannot be tuned, or the folder exists, or there is no session to go on with.
+    UserCodeError: the model fails as it is."""
     check(request)
     return run_session(
         journal_of(request), lambda folder: ModelSubject(ModelEvaluator(request, folder)), emit, OPENING
@@ -121,11 +113,8 @@ def journal_of(request: ModelRequest) -> SessionJournal:
 
 
 class ModelSubject(Subject):
-    """A model.
-
-    Args:
-        evaluator: of the search. setup: of the final set; None: it is chosen. folder: that is verified.
-    """
+    """A model. evaluator: of the search. setup: of the final set; None: it is chosen. folder: that is
+    verified."""
 
     PLAN = (
         "goal", "batch", "batches", "instances", "device", "python", "inputs", "metric", "slo", "max_memory",

@@ -49,11 +49,7 @@ GENERATOR = "the load generator was late in every block, so nothing is known: is
 
 
 class ServerEvaluator:
-    """Evaluates choices of a server's flags.
-
-    Args:
-        request: checked. folder: for what servers print.
-    """
+    """Evaluates choices of a server's flags. request: checked. folder: for what servers print."""
 
     def __init__(self, request: ServerRequest, folder: Path) -> None:
         self.request, self.folder, self.template = request, folder, request.template

@@ -54,18 +54,10 @@ _ASKED = ("goal", "rate", "concurrency", "prompt", "output", "slo", "differs")
 
 
 def tune_server(request: ServerRequest, emit: Listener = ignore) -> Run:
-    """Find better flags for a server, and say by how much.
-
-    Args:
-        emit: gets every event: decisions, progress.
-
-    Returns:
-        The run; its `tuning` has the ladder, the gain, the gate and, in `server`, the command line.
-
-    Raises:
-        UsageError: the command, the address or the load is impossible, or there is no session to resume.
-        UserCodeError: the server does not run as it is.
-    """
+    """Find better flags for a server, and say by how much. Return the run; its `tuning` has the ladder, the
+    gain, the gate and, in `server`, the command line. emit: gets every event: decisions, progress.
+    Raises UsageError: the command, the address or the load is impossible, or there is no session to resume.
+    UserCodeError: the server does not run as it is."""
     request.check()
     asked = {name: getattr(request, name) for name in (*_ASKED, "certify")}
     terms = ["server", request.command, request.url, request.bodies, request.headers, asked]

@@ -27,6 +27,8 @@ DROPPED, DROPPED_LATER = 4, 8
 convolution in another order makes, or somewhat more. A model in which such errors turn a sign once in twenty
 steps shows none in a few draws of that size, so later draws have sixteen times the error: what one sign
 does is then seen, and values that no sign moves are still as good as untouched."""
+DRAWS = ("randn", "rand", "randn_like", "rand_like", "normal", "normal_", "uniform_", "exponential_")
+"""Names in torch of what draws floating numbers; a mask of dropout is the same in both precisions."""
 _HIDDEN = ("params", "lr", "initial_lr", "foreach", "fused", "capturable", "differentiable")
 
 
@@ -48,8 +50,8 @@ def make_double(tensor: Any) -> Any:
 def to_double(models: list[Any], optimizers: list[Any]) -> Callable[[], None]:
     """Put models, optimizer states and everything that is made from now on into double precision.
 
-    Tensor.float gives doubles, too, and so do inputs that were made before. The result undoes the switches,
-    not the conversion."""
+    Tensor.float gives doubles, too, and so do inputs that were made before. Noise stays what it was
+    (`_draw_single`). The result undoes the switches, not the conversion."""
     import torch
 
     def convert(model: Any, args: Any, kwargs: Any) -> Any:
@@ -58,6 +60,7 @@ def to_double(models: list[Any], optimizers: list[Any]) -> Callable[[], None]:
     default = torch.get_default_dtype()
     torch.set_default_dtype(torch.float64)
     float_back = replace_attr(torch.Tensor, "float", torch.Tensor.double)
+    draws = _draw_single()
     hooks = [model.register_forward_pre_hook(convert, with_kwargs=True) for model in models]
     for model in models:
         model.double()
@@ -69,11 +72,38 @@ def to_double(models: list[Any], optimizers: list[Any]) -> Callable[[], None]:
 
     def undo() -> None:
         torch.set_default_dtype(default)
+        draws.__exit__(None, None, None)
         float_back()
         for hook in hooks:
             hook.remove()
 
     return undo
+
+
+def _draw_single() -> Any:
+    """Let torch draw noise in single precision while its default is double; on until it is left. The same
+    seed gives other numbers in double, so a GAN, a VAE or a diffusion would have another step."""
+    import torch
+    from torch.overrides import TorchFunctionMode
+
+    def narrow(tensor: Any) -> Any:
+        return tensor.to(torch.float32) if tensor.dtype is torch.float64 else tensor
+
+    class SingleDraws(TorchFunctionMode):
+        def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            name, given = getattr(function, "__name__", ""), dict(kwargs or {})
+            if name not in DRAWS or given.get("dtype") is not None:
+                return function(*args, **given)
+            if name in ("rand", "randn"):
+                given["dtype"] = torch.float32
+            drawn = function(*batches.map_tensors(args, narrow), **batches.map_tensors(given, narrow))
+            if name.endswith("_"):
+                return args[0].copy_(drawn)
+            is_single = drawn.dtype is torch.float32
+            return drawn.detach().double().requires_grad_(drawn.requires_grad) if is_single else drawn
+
+    mode: Any = SingleDraws()
+    return mode.__enter__()
 
 
 def round_models(models: list[Any], kind: str, draw: int = 0) -> Callable[[], None]:
