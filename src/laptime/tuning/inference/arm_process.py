@@ -271,11 +271,7 @@ class Cuda:
     of all processes; so it is asked before and after what this one does, while the other side waits.
     The context itself does not count: every process has one.
 
-    Lies when: another program takes or frees memory of the device meanwhile.
-
-    Args:
-        name: cuda:0, cuda:1 ...
-    """
+    Lies when: another program takes or frees memory of the device meanwhile. name: cuda:0, cuda:1 ..."""
 
     def __init__(self, name: str) -> None:
         import torch
