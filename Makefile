@@ -60,7 +60,7 @@ demo-bench: $(STAMP)  ## benchmark EfficientNet-B0 at batch 1 and 8, and write a
 
 # A test of real clocks may meet a busy moment: it has two more tries, and the summary names it.
 test: $(STAMP)  ## the fast tests, on the same made-up examples each time
-	$(BIN)/python -m pytest -m "not slow" -n 2 --dist loadfile --no-loadscope-reorder --reruns 2 --reruns-delay 1 --durations=40
+	$(BIN)/python -m pytest -m "not slow" -n 2 --dist loadfile --reruns 2 --reruns-delay 1 --durations=40
 
 test-all: $(STAMP)  ## all tests, slow ones too, on new made-up examples
 	$(BIN)/python -m pytest --hypothesis-profile "new examples"
