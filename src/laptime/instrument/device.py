@@ -33,9 +33,9 @@ class Device:
         """An event in the device's queue, None if only the host has a clock."""
         import torch
 
-        if self.name == "cpu":
+        if (kind := self.name) == "cpu":
             return None
-        event = getattr(torch, self.name).Event(enable_timing=True)
+        event = getattr(torch, kind).Event(enable_timing=True)
         event.record()
         return event
 
@@ -50,8 +50,8 @@ class Device:
         """Return when all that was started on the device is done."""
         import torch
 
-        if self.name != "cpu":
-            getattr(torch, self.name).synchronize()
+        if (kind := self.name) != "cpu":
+            getattr(torch, kind).synchronize()
 
 
 _PACKAGES = ("torchvision", "timm", "transformers", "accelerate", "lightning", "pytorch_lightning")

@@ -234,7 +234,6 @@ def _open(state: SearchState, candidate: Candidate) -> bool:
     moved = state.loop_profile.bound != before.bound
     new_rival = not before.rivals.issuperset(ranking.rivals(candidate, state.adopted, state.script))
     longer = 0 < 2 * before.unclear_after <= state.terms(candidate, state.try_until).looks[-1]
-    longer = longer and not state.settings.certify
     again = new_rival or revealed or longer or grown >= state.settings.regrow or (moved and grown > 1)
     return again and not before.final and not is_control(candidate)
 

@@ -227,9 +227,8 @@ class SearchState:
         if is_control(candidate):
             rung = self._note_control(rung)
         is_final = rung.kept or rung.verdict == "failed" or rung.verdict in WON
-        is_open = (
-            rung.verdict == "unclear" and (rung.speedup or 0.0) >= HARMLESS and not is_control(candidate)
-        )
+        is_open = rung.verdict == "unclear" and (rung.speedup or 0.0) >= HARMLESS
+        is_open = is_open and not (is_control(candidate) or self.settings.certify)
         self.mark_raced(candidate, final=is_final, unclear_after=terms.looks[-1] if is_open else 0)
         # Before what it replaces is reported again: a session that is killed in between has the newer one.
         self.report(rung)
