@@ -150,6 +150,7 @@ class Optimization(Declaration):
     # it can be switched between two steps of one process, else only at the start of a process
     live: bool = False
     compiles: bool = False  # its first steps compile, and these seconds count against the run that is left
+    fills: bool = False  # it pays from the second epoch on; `apply` fills what a patched script keeps, too
     read_at_start: bool = False  # it is an environment variable that torch reads when it is imported
     goal: str = "throughput"  # "memory" saves memory instead of time, and is tried only if that is the goal
     suggests: bool = False  # it is never applied, only shown as a diff that its `edit` makes

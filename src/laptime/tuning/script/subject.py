@@ -17,7 +17,7 @@ from msgspec import structs
 from laptime.experiment.pairs import LEAST, Pair
 from laptime.kit.errors import LaptimeError, UsageError
 from laptime.records.case import Axis
-from laptime.records.check import Finding
+from laptime.records.check import Check, Finding
 from laptime.records.environment import Environment
 from laptime.records.event import Listener, ignore
 from laptime.records.run import IN_MEMORY, Run
@@ -25,7 +25,7 @@ from laptime.records.tuning import Diagnosis, Gate, Rung
 from laptime.tuning import optimization, recipe_file
 from laptime.tuning.candidates import numerics_of
 from laptime.tuning.loop_profile import LoopProfile
-from laptime.tuning.optimization import Recipe
+from laptime.tuning.optimization import Change, Recipe
 from laptime.tuning.recipe_file import environment_of
 from laptime.tuning.script import final_set, fresh_pairs, records
 from laptime.tuning.script.final_set import PatchWriter, convergence_of, final_cost
@@ -138,6 +138,7 @@ class ScriptSubject(Subject):
         self._patch: PatchWriter | None = None
         self._cost = FinalCost(gate=0.0, pair=0.0)
         self._sources: dict[str, str] = {}
+        self._filled: list[Change] = []
         self._suggested: list[Rung] = []
         self._is_in_memory = self._runner.program.subject.source == IN_MEMORY
 
@@ -235,8 +236,9 @@ class ScriptSubject(Subject):
     def pair(self, recipe: Recipe, number: int, until: float) -> Pair:
         runner, sources = self._runner, self._sources
         self.apart = self.apart or fresh_pairs.why_apart(runner)
-        by_script = Recipe(tuple(change for change in recipe if change.arguments))
-        final = by_script if sources else recipe
+        self._filled = [change for change in recipe if optimization.load(change.name).fills]
+        beside = [*self._filled, *(change for change in recipe if change.arguments)]
+        final = Recipe(tuple(beside)) if sources else recipe
         last = until - 2 * runner.accounting.ending
         is_late = runner.elapsed() + self._cost.pair > until
         self._is_fresh = is_fresh = math.isinf(self._cost.hurried) or (number < LEAST and not is_late)
@@ -301,6 +303,16 @@ class ScriptSubject(Subject):
     def ladder(self, rungs: list[Rung], record: Record) -> list[Rung]:
         told = [records.with_utilization(self.decide(rung), self.evaluator) for rung in rungs]
         return [_with_edit(rung, record) for rung in records.with_suggested(told, self._suggested)]
+
+    def checks(self) -> list[Check]:
+        """A note if what was measured is not yet true of the first epoch."""
+        names = ", ".join(change.name for change in self._filled)
+        if not names:
+            return []
+        sentence = (
+            f"the gain is that of the second epoch on: in the first one {names} reads each sample as before"
+        )
+        return [Check(name="epochs", outcome="note", sentence=sentence, next=f"--skip {names}")]
 
     def environment(self) -> Environment:
         return environment(self._runner.newest)

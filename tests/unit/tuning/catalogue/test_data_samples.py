@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from laptime.testing.optimizations import FakeLoop
-from laptime.tuning.catalogue import batched_fetch, cache_dataset, trim_padding, uint8_transfer
+from laptime.tuning.catalogue import _inserted, batched_fetch, cache_dataset, trim_padding, uint8_transfer
 from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import load
 
@@ -159,6 +159,22 @@ def test_a_trial_races_the_state_of_later_epochs() -> None:
     list(loader)
     assert trained.reads == 1 + 8
     assert (evaluated.reads, bool(other.is_stored.any())) == (1, False)
+
+
+def test_the_cache_of_a_patched_script_is_filled_before_its_steps_are_timed() -> None:
+    from torch.utils.data import DataLoader
+
+    patched: dict[str, Any] = {}
+    code, imports = _inserted.source("cached_dataset")
+    exec("\n".join([*imports, code]), patched)
+    loop, trained = FakeLoop(), Scans(image)
+    cache_dataset.apply(loop, {})
+    cached = patched["CachedDataset"](trained)
+    for _ in range(2):  # each epoch makes a loader of its own
+        given = loop.make("loader", DataLoader, dataset=cached, batch_size=2).arguments
+        assert given["dataset"] is cached
+        loop.convert(next(iter(DataLoader(**given))))
+        assert trained.reads == 1 + 8
 
 
 def looked(module: Any, dataset: Any, **arguments: Any) -> Any:

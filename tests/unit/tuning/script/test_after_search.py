@@ -49,3 +49,25 @@ def test_the_recipe_is_run_as_in_the_pair_that_it_is_held_against(
     made._runner = MagicMock()
     made._alone(Recipe())
     assert asked == {"number": 2, "fresh": is_fresh}
+
+
+@pytest.mark.parametrize("name", ["cache_dataset", "channels_last"])
+def test_a_gain_of_later_epochs_is_measured_and_said_as_such(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """Every epoch but the first finds its samples in the cache, in the patched script as in a race."""
+    asked: list[Recipe] = []
+    monkeypatch.setattr(
+        "laptime.tuning.script.fresh_pairs.in_turns", lambda _, final, *__, **___: asked.append(final)
+    )
+    monkeypatch.setattr("laptime.tuning.script.fresh_pairs.pair_of", lambda pair: pair)
+    monkeypatch.setattr("laptime.tuning.script.fresh_pairs.why_apart", lambda _: "")
+    monkeypatch.setattr(subject, "fewest_rounds", lambda _: 1)
+    made = subject.ScriptSubject(TuneRequest(program="train.py"), MagicMock())
+    made._runner = MagicMock(elapsed=lambda: 0.0, accounting=MagicMock(ending=0.0))
+    made._sources = {"train.py": "copy.py"}
+    assert made.checks() == []
+    made.pair(Recipe((Change("pin_memory"), Change(name))), 0, until=60.0)
+    is_filled = name == "cache_dataset"
+    assert asked == [Recipe((Change(name),) if is_filled else ())]
+    assert ["second epoch" in check.sentence for check in made.checks()] == [True] * is_filled
