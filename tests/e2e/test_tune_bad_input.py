@@ -209,8 +209,8 @@ def test_a_script_that_cannot_be_parsed(tune: Tune, tmp_path: Path) -> None:
 
 
 def test_a_library_that_is_not_installed(tune: Tune, tmp_path: Path) -> None:
-    (tmp_path / "train.py").write_text("import no_such_library\n")
-    three_lines(tune(tmp_path, "train.py"), 4, "no_such_library")
+    (tmp_path / "train.py").write_text("import no_such_torch_library\n")
+    three_lines(tune(tmp_path, "train.py"), 4, "train.py failed", "no_such_torch_library")
 
 
 def test_torch_that_is_not_installed(tune: Tune, tmp_path: Path) -> None:

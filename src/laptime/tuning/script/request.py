@@ -168,7 +168,7 @@ def refusal(name: str, failed: TrialFailed) -> LaptimeError:
 
 
 def _tell_crash(name: str, why: str) -> LaptimeError:
-    if why.startswith(("ModuleNotFoundError", "ImportError")) and "torch" in why:
+    if why.startswith("ModuleNotFoundError: No module named 'torch'"):
         next_step = "--python PYTHON   takes the interpreter that has it"
         return Unavailable(f"{name} could not import torch", why=why, next=next_step)
     missing = (f"No module named {name}", f"module named {name!r}")

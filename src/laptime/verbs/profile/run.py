@@ -195,7 +195,7 @@ def failure_of(program: Program, outcome: Outcome) -> LaptimeError | None:
         return None
     raised = next((ended for ended in outcome.ended if ended.how == "raised"), None)
     if raised is not None:
-        if raised.error.startswith(("ModuleNotFoundError", "ImportError")) and "torch" in raised.error:
+        if raised.error.startswith("ModuleNotFoundError: No module named 'torch'"):
             return Unavailable(
                 f"{name} could not import torch",
                 why=f"{raised.error}, in {program.python}",
