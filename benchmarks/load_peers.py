@@ -37,7 +37,7 @@ from typing import NamedTuple
 import numpy as np
 
 from _harness import Figures, option, run, table
-from laptime.testing.llm_server import Answer, Cost, Script, serving
+from fixtures.llm_server import Answer, Cost, Script, serving
 
 TOKENS, OFF, LIMIT, LOST = 8, 0.05, 180.0, 1e9
 NAMES = ("p50", "p95", "p99")

@@ -110,7 +110,10 @@ def _flag(folder: Path) -> Walk:
 def _answer(folder: Path) -> Walk:
     script = json.dumps({"answers": [{"output": 143}]})
     server = subprocess.Popen(
-        [sys.executable, "-m", "laptime.testing.llm_server", "0", script], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-m", "fixtures.llm_server", "0", script],
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=ROOT / "tests",
     )
     atexit.register(server.kill)
     assert server.stdout is not None

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from fixtures.llm_server import Answer, Cost, Script, serving
 from fixtures.scripted_servers import served
 from laptime.reports.documents import document
-from laptime.testing.llm_server import Answer, Cost, Script, serving
 from laptime.verbs.load.request import LoadRequest
 from laptime.verbs.load.run import load as measure
 

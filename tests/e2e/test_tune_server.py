@@ -19,13 +19,13 @@ from laptime.tuning.server.request import ServerRequest
 from laptime.tuning.server.subject import tune_server
 
 HTTP = f"{sys.executable} -m laptime.testing.http_server --port {{port}}"
-MODEL = f"{sys.executable} -m laptime.testing.llm_server --port {{port}}"
+MODEL = f"{sys.executable} -m fixtures.llm_server --port {{port}}"
 PREDICT = "http://127.0.0.1:{port}/predict"
 
 
 def tune(command: str, **options: object) -> Run:
     run = tune_server(ServerRequest(command=command, **options))  # type: ignore[arg-type]
-    words = ("laptime.testing.http_server", "laptime.testing.llm_server")
+    words = ("laptime.testing.http_server", "fixtures.llm_server")
     left = [each.cmdline() for each in psutil.Process().children(recursive=True) if each.is_running()]
     assert not [line for line in left if any(word in line for word in words)], (
         "no server outlives its session"

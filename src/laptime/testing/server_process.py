@@ -67,7 +67,8 @@ def started(kind: type[P], module: str, script: msgspec.Struct, *, port: int) ->
     """`python -m MODULE PORT SCRIPT`, which prints its address and serves until the block ends. port: 0 takes
     a free one. Raises RuntimeError: it did not start; its own words are on stderr."""
     words = [sys.executable, "-m", module, str(port), msgspec.json.encode(script).decode()]
-    process = Process(words, stdout=subprocess.PIPE, env={**os.environ, "PYTHONUNBUFFERED": "1"})
+    environ = {**os.environ, "PYTHONUNBUFFERED": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
+    process = Process(words, stdout=subprocess.PIPE, env=environ)
     try:
         assert process.stdout is not None
         line = process.stdout.readline().decode().strip()

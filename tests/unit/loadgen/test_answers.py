@@ -14,6 +14,7 @@ import pytest
 pytest.importorskip("h11")
 pytest.importorskip("aiohttp")
 
+from fixtures import llm_server
 from fixtures.scripted_servers import served
 from laptime.loadgen import endpoint
 from laptime.loadgen.connection import Reply
@@ -21,7 +22,6 @@ from laptime.loadgen.driver import Driver
 from laptime.loadgen.endpoint import advice, fault, first, read_stream
 from laptime.loadgen.messages import Level
 from laptime.records.requests import Answer
-from laptime.testing import llm_server
 from laptime.verbs.load.request import LoadRequest
 from laptime.verbs.load.run import load
 

@@ -10,6 +10,7 @@ import pytest
 pytest.importorskip("h11")
 pytest.importorskip("aiohttp")
 
+from fixtures import llm_server
 from fixtures.scripted_servers import served
 from laptime.kit.errors import LaptimeError, UsageError
 from laptime.loadgen import driver
@@ -17,7 +18,7 @@ from laptime.loadgen.connection import Reply
 from laptime.loadgen.endpoint import fault
 from laptime.loadgen.loopback import self_test
 from laptime.loadgen.messages import Endpoint, SelfTest
-from laptime.testing import http_server, llm_server
+from laptime.testing import http_server
 from laptime.verbs.load.request import LoadRequest
 from laptime.verbs.load.run import load
 

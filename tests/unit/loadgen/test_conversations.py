@@ -11,13 +11,13 @@ import pytest
 pytest.importorskip("h11")
 pytest.importorskip("aiohttp")
 
+from fixtures.llm_server import Answer, Cost, Script, serving
 from laptime.analysis.load import LevelStats, level_stats
 from laptime.kit.errors import LaptimeError, UsageError
 from laptime.loadgen import language_model
 from laptime.loadgen.language_model import Prompts, bodies, cut_by, later
 from laptime.records.run import Run
 from laptime.reports.formats import text
-from laptime.testing.llm_server import Answer, Cost, Script, serving
 from laptime.verbs.load.request import LoadRequest
 from laptime.verbs.load.run import load
 

@@ -18,12 +18,13 @@ import pytest
 pytest.importorskip("h11")
 pytest.importorskip("aiohttp")
 
+from fixtures import llm_server
 from fixtures.scripted_servers import served
 from laptime.analysis.load import LevelStats, level_stats
 from laptime.kit.errors import UsageError
 from laptime.records.event import Event, RequestsEnded
 from laptime.records.run import Run
-from laptime.testing import http_server, llm_server
+from laptime.testing import http_server
 from laptime.verbs.load.request import LoadRequest
 from laptime.verbs.load.run import load
 

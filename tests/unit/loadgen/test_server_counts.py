@@ -7,12 +7,12 @@ import pytest
 pytest.importorskip("h11")
 pytest.importorskip("aiohttp")
 
+from fixtures.llm_server import Answer, Cost, Script, serving
 from laptime.loadgen.server_metrics import totals
 from laptime.records.check import Check
 from laptime.records.load import count_here
 from laptime.records.run import Run
 from laptime.reports.formats import text
-from laptime.testing.llm_server import Answer, Cost, Script, serving
 from laptime.verbs.load.request import LoadRequest
 from laptime.verbs.load.run import load
 

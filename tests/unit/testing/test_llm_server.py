@@ -11,8 +11,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from fixtures.scripted_servers import served
-from laptime.testing.llm_server import (
+from fixtures.llm_server import (
     Answer,
     Cost,
     Job,
@@ -22,7 +21,8 @@ from laptime.testing.llm_server import (
     serving,
     tokens_per_second,
 )
-from laptime.testing.llm_server.wire import read_request
+from fixtures.llm_server.wire import read_request
+from fixtures.scripted_servers import served
 
 COST = Cost(base=0.010, prefill_token=0.0001, running=0.001)
 

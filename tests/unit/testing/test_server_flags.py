@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from laptime.testing import http_server, llm_server
+from fixtures import llm_server
+from laptime.testing import http_server
 from laptime.testing.server_process import arguments
 
 

@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 
+from fixtures import llm_server
 from fixtures.scripted_servers import served
 from laptime.loadgen.connection import Reply
 from laptime.loadgen.messages import Endpoint
-from laptime.testing import http_server, llm_server
+from laptime.testing import http_server
 from laptime.tuning.search.evaluator import TrialFailed
 from laptime.tuning.server.outputs import PROMPTS, ROUNDS, _parts, gate, outputs
 from laptime.verbs.load.request import LoadRequest
