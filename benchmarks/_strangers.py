@@ -438,7 +438,8 @@ STRANGERS = {
         "Lightning-AI/pytorch-lightning",
         "7f0c3436cd3f6ad3753125672024fc415cbcb414",
         "examples/pytorch/basics",
-        "autoencoder.py fit --trainer.accelerator cpu --trainer.max_epochs 3",
+        "autoencoder.py --trainer.accelerator cpu --trainer.max_epochs 3",
+        lambda folder: mnist(folder.parents[1] / "Datasets"),
         later=True,
     ),
     "fabric": Stranger(
@@ -446,6 +447,7 @@ STRANGERS = {
         "7f0c3436cd3f6ad3753125672024fc415cbcb414",
         "examples/fabric/image_classifier",
         "train_fabric.py",
+        lambda folder: mnist(folder.parents[2] / "Datasets"),
         later=True,
     ),
     "tcn_words": Stranger(
