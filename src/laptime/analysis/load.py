@@ -6,6 +6,7 @@ has it from batch means in order of arrival (`batch_means`)."""
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -157,7 +158,9 @@ def rows_of(requests: Requests) -> Rows:
         turns=np.asarray([row.turn + 1 for row in rows], dtype=float),
         prompt=prompt,
         output=output,
-        gaps=np.concatenate([[], *(np.diff(row.chunks) for row in rows if row.is_streamed)]),
+        gaps=np.asarray(
+            [b - a for row in rows if row.is_streamed for a, b in pairwise(row.chunks)], dtype=float
+        ),
     )
 
 

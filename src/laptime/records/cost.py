@@ -208,10 +208,12 @@ class Line(Struct, frozen=True, kw_only=True):
 
 
 class Priced(Struct, frozen=True, kw_only=True):
-    """A machine that a cost was counted with, and how it was known: flag, machine, run, dmi, metadata."""
+    """A machine that a cost was counted with, how it was known (flag, machine, run, dmi, metadata), and which
+    of its prices was taken."""
 
     machine: Machine
     known_by: str
+    price: Literal["listed", "spot", "reserved", "typed"] = "listed"
     age: str = ""
     age_days: int | None = None
 

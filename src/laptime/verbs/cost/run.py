@@ -83,6 +83,7 @@ def cost(runs: Sequence[Run], request: CostRequest) -> Cost:
             Priced(
                 machine=each.machine,
                 known_by=each.by,
+                price=each.price,
                 age=formulas.age_text(each.machine, today),
                 age_days=formulas.age_in_days(each.machine, today),
             )

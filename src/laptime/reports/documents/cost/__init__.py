@@ -87,11 +87,10 @@ def _machine(cost: Cost, best: Line) -> str:
     priced = next((each for each in cost.machines if each.machine.name == best.machine), None)
     if priced is None:
         return ""
-    machine, by_flag = priced.machine, priced.known_by == "flag"
-    options = f" --machine {best.machine}" * bool(machine.provider and priced.known_by in ("machine", "flag"))
-    kinds = {machine.spot_usd_per_hour: " --spot", machine.reserved_usd_per_hour: " --reserved"}
-    price = f" --usd-per-hour {best.usd_per_hour:g}" if by_flag else kinds.get(machine.usd_per_hour, "")
-    return options + price
+    machine, is_named = priced.machine, priced.machine.provider and priced.known_by in ("machine", "flag")
+    options = f" --machine {machine.name}{f'@{machine.region}' * bool(machine.region)}" * bool(is_named)
+    kinds = {"listed": "", "typed": f" --usd-per-hour {machine.usd_per_hour:.12g}"}
+    return options + kinds.get(priced.price, f" --{priced.price}")
 
 
 def _list_refused(cost: Cost) -> list[str]:
