@@ -210,4 +210,4 @@ def usd_interval(ci95: tuple[float, float] | None) -> str:
 def _digits(value: float, half: float | None) -> int:
     if half and math.isfinite(half):
         return min(8, max(0, -math.floor(math.log10(half))))
-    return 2 if abs(value) >= 1 else max(2, decimals(value, None) if abs(value) > 1e-4 else 8)
+    return 2 if abs(value) >= 1 or not value else max(2, decimals(value, None) if abs(value) > 1e-4 else 8)

@@ -141,11 +141,9 @@ def gate(reference: Sequence[Sequence[Output]], tuned: Sequence[Output], *, diff
     differ, as long as they are as long."""
     stable, varies = _compare(reference, differs=differs)
     starts = f"the server as it is, asked after {len(reference)} starts,"
-    left_out = (
-        f"differs in {_name(varies)}: left out of the comparison" if varies else "gave the same answers"
-    )
+    said = f"differs in {_name(varies)}: left out of the comparison" if varies else "gave the same answers"
     if any(stable.values()):
-        checks = [report("repeatable", KEPT, f"{starts} {left_out}"), _same(stable, tuned)]
+        checks = [report("repeatable", KEPT, f"{starts} {said}"), _same(stable, tuned)]
     else:
         checks = [report("repeatable", UNDECIDED, f"{starts} answers differently in every part")]
     return Gate(
@@ -175,16 +173,14 @@ def _compare(reference: Sequence[Sequence[Output]], *, differs: bool) -> tuple[d
 
 
 def _same(stable: Mapping[int, Output], tuned: Sequence[Output]) -> GateCheck:
-    differ: set[str] = set()
-    wrong = 0
+    apart = []
     for after in tuned:
         parts = stable.get(after["prompt"], {}).items()
-        other = {name for name, value in parts if name not in after or not _alike(value, after[name])}
-        wrong += bool(other)
-        differ |= other
+        apart.append({name for name, value in parts if name not in after or not _alike(value, after[name])})
+    wrong = sum(map(bool, apart))
     compared = _name(set().union(*stable.values()))
     if wrong:
-        text = f"{wrong} of {count(len(tuned), 'answer')} came out different in {_name(differ)}"
+        text = f"{wrong} of {count(len(tuned), 'answer')} came out different in {_name(set().union(*apart))}"
         return report("answers", BROKEN, text, float(wrong), 0.0)
     return report("answers", KEPT, f"{count(len(tuned), 'answer')} came out the same: {compared}", 0.0, 0.0)
 

@@ -8,7 +8,7 @@ import platform
 import re
 from collections.abc import Iterator, Sequence
 from datetime import date
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from msgspec import structs
@@ -39,7 +39,7 @@ class Known(NamedTuple):
 
     machine: Machine
     by: str
-    price: Literal["listed", "spot", "reserved", "typed"] = "listed"
+    price: str = "listed"
 
 
 def machine_of(run: Run, at: int, request: CostRequest, table: Table) -> Known:
@@ -54,10 +54,8 @@ def machine_of(run: Run, at: int, request: CostRequest, table: Table) -> Known:
     if (price := request.usd_per_hour) is not None:
         typed = structs.replace(known.machine, usd_per_hour=price, origin="flag", source="typed", seen="")
         return Known(typed, "flag", "typed")
-    if request.spot or request.reserved:
-        kind: Literal["spot", "reserved"] = "spot" if request.spot else "reserved"
-        return Known(_price(known.machine, kind), known.by, kind)
-    return known
+    kind = "spot" if request.spot else "reserved" if request.reserved else ""
+    return Known(_price(known.machine, kind), known.by, kind) if kind else known
 
 
 def _own(run: Run, price: float) -> Machine:
