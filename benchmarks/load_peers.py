@@ -16,7 +16,6 @@ has no schedule: one connection, or eight. Cost: wall and CPU seconds without th
 
 from __future__ import annotations
 
-import csv
 import json
 import os
 import re
@@ -129,10 +128,14 @@ def guidellm(case: Case, url: str, folder: Path, asked: Namespace) -> Told:
 
 
 def aiperf(case: Case, url: str, folder: Path, asked: Namespace) -> Told:
-    """AIPerf: `request_latency`."""
+    """AIPerf: `request_latency`. Offline it takes a tokenizer from the cache of its hub alone."""
+    cached = folder / "hub" / "hub" / "models--made--words"
+    shutil.copytree(asked.tokenizer, cached / "snapshots" / "1")
+    (cached / "refs").mkdir()
+    (cached / "refs" / "main").write_text("1")
     words = [str(asked.aiperf.with_name("aiperf")), "profile", "--model", "scripted"]
     words += ["--url", url.removesuffix("/v1"), "--endpoint-type", "completions", "--streaming"]
-    words += ["--tokenizer", str(asked.tokenizer), "--ui", "none", "--request-rate", f"{case.rate:g}"]
+    words += ["--tokenizer", "made/words", "--ui", "none", "--request-rate", f"{case.rate:g}"]
     words += ["--request-rate-mode", "constant", "--request-count", str(case.requests)]
     words += ["--concurrency", str(case.at_once)] if case.at_once else []
     words += ["--osl", str(TOKENS), "--isl", "16", "--output-artifact-dir", "out"]
@@ -149,12 +152,10 @@ def locust(case: Case, url: str, folder: Path, asked: Namespace) -> Told:
     (folder / "file.py").write_text(LOCUSTFILE.format(each=case.rate / users, body=BODY))
     words = [str(asked.locust.with_name("locust")), "-f", "file.py", "--headless", "-u", str(users)]
     words += ["-r", str(users), "-t", f"{case.requests / case.rate:.0f}s", "-H", url.removesuffix("/v1")]
-    ran([*words, "--csv", "out", "--only-summary"], folder, (0, 1))
-    with (folder / "out_stats.csv").open() as file:
-        (row,) = [each for each in csv.DictReader(file) if each["Name"] == "Aggregated"]
-    cells = {name: row[f"{name[1:]}%"] for name in NAMES}
-    figures = {name: None if cell == "N/A" else float(cell) / 1e3 for name, cell in cells.items()}
-    return Told(figures, failures(int(row["Failure Count"])))
+    entries = json.loads(ran([*words, "--json"], folder, (0, 1)))
+    times = [float(ms) / 1e3 for e in entries for ms, n in e["response_times"].items() for _ in range(n)]
+    figures = {name: float(np.quantile(times, int(name[1:]) / 100, method="higher")) for name in NAMES}
+    return Told(figures, failures(sum(each["num_failures"] for each in entries)))
 
 
 def wrk(case: Case, url: str, folder: Path, asked: Namespace) -> Told:
@@ -177,7 +178,7 @@ def failures(number: float) -> str:
 
 def ran(words: list[str], folder: Path, sound: tuple[int, ...] = (0,)) -> str:
     """What a command printed. Raises RuntimeError: it ended otherwise."""
-    environment = {**os.environ, "HF_HUB_OFFLINE": "1"}
+    environment = {**os.environ, "HF_HUB_OFFLINE": "1", "HF_HOME": str(folder / "hub")}
     done = subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True, timeout=LIMIT)
     if done.returncode not in sound:
         raise RuntimeError(f"exit status {done.returncode}: {(done.stderr + done.stdout)[-300:]}")

@@ -6,6 +6,7 @@ has it from batch means in order of arrival (`batch_means`)."""
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -157,7 +158,7 @@ def rows_of(requests: Requests) -> Rows:
         turns=np.asarray([row.turn + 1 for row in rows], dtype=float),
         prompt=prompt,
         output=output,
-        gaps=np.concatenate([[], *(np.diff(row.chunks) for row in rows if row.is_streamed)]),
+        gaps=np.array([b - a for row in rows if row.is_streamed for a, b in pairwise(row.chunks)], float),
     )
 
 
@@ -273,10 +274,8 @@ def _drop_nan(values: Floats) -> Floats:
 
 
 def _quantiles(values: Floats, metric: Metric) -> dict[str, Stat]:
-    if not len(values):
-        return {}
-    stats = {}
-    for name, q in QUANTILES.items():
+    stats: dict[str, Stat] = {}
+    for name, q in QUANTILES.items() if len(values) else ():
         ci95 = quantile_interval(values, q)
         value = float(np.quantile(values, q)) if ci95 is not None or name == "median" else None
         quantity = None if value is None else Quantity.of(value, ci95, len(values), metric.unit)

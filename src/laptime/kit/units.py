@@ -29,15 +29,17 @@ NEARLY = 0.9995
 """Of a unit from which a value is shown in it: with three figures it would be 1,000 of the smaller one."""
 
 
-def scale(value: float, unit: str) -> tuple[float, str]:
-    """The factor to divide by, and the unit to show, for a value stored in a base unit."""
+def scale(value: float, unit: str, half: float = 0.0) -> tuple[float, str]:
+    """The factor to divide by, and the unit to show, for a value stored in a base unit. half: half-width of
+    its interval, to whose first digit it is rounded: 996 us with 12 us is 1.00 ms."""
     steps = _STEPS.get(unit)
     if steps is None:
         return 1.0, unit
     # Seconds go to minutes only from two minutes on: 90 s reads better than 1.5 min.
     floor = 2.0 if unit == "s" and abs(value) >= 60.0 else 1.0
+    up = 10 ** math.floor(math.log10(half)) / 2 if 0 < half < abs(value) else 0.0
     for factor, name in steps:
-        if abs(value) >= NEARLY * factor * (floor if factor == 60.0 else 1.0):
+        if max(abs(value) + up, abs(value) / NEARLY) >= factor * (floor if factor == 60.0 else 1.0):
             return factor, name
     return steps[-1] if value else next((step for step in steps if step[0] == 1.0), steps[0])
 
@@ -62,13 +64,11 @@ def decimals(value: float, half_width: float | None, *, figures: int = 3) -> int
 
 def show(value: float | None, unit: str, ci95: tuple[float, float] | None = None) -> str:
     """A stored value as people read it, `26.3 ms`, with digits no finer than its interval."""
-    if value is None:
-        return "-"
-    if not math.isfinite(value):
-        return str(value)
-    factor, name = scale(value, unit)
-    half = (ci95[1] - ci95[0]) / 2 / factor if ci95 else None
-    number = value / factor
+    if value is None or not math.isfinite(value):
+        return "-" if value is None else str(value)
+    half = (ci95[1] - ci95[0]) / 2 if ci95 else 0.0
+    factor, name = scale(value, unit, half)
+    number, half = value / factor, half / factor
     if unit == "1" and factor == 1.0 and float(value).is_integer():
         text = f"{value:,.0f}"
     elif half and half >= 10 and half < abs(number):
@@ -87,7 +87,7 @@ def show_interval(ci95: tuple[float, float] | None, value: float, unit: str) -> 
     """`[25.9, 26.8] ms` or `[37.9, 38.0]/s`, in the unit that the value itself is shown in."""
     if ci95 is None:
         return "-"
-    factor, name = scale(value, unit)
+    factor, name = scale(value, unit, (ci95[1] - ci95[0]) / 2)
     low, high = ci95[0] / factor, ci95[1] / factor
     digits = decimals(value / factor, (high - low) / 2)
     space = "" if name in ("", "/s") else " "
@@ -189,10 +189,8 @@ def amount(text: str, unit: str) -> float:
 
 def usd(value: float | None, ci95: tuple[float, float] | None = None) -> str:
     """`1,121.28`, `0.112`, `0.00042`; with an interval, digits no finer than it supports."""
-    if value is None:
-        return "-"
-    if not math.isfinite(value):
-        return "no limit"
+    if value is None or not math.isfinite(value):
+        return "-" if value is None else "no limit"
     half = (ci95[1] - ci95[0]) / 2 if ci95 else None
     return f"{value:,.{_digits(value, half)}f}"
 
@@ -210,4 +208,4 @@ def usd_interval(ci95: tuple[float, float] | None) -> str:
 def _digits(value: float, half: float | None) -> int:
     if half and math.isfinite(half):
         return min(8, max(0, -math.floor(math.log10(half))))
-    return 2 if abs(value) >= 1 else max(2, decimals(value, None) if abs(value) > 1e-4 else 8)
+    return 2 if abs(value) >= 1 or not value else max(2, decimals(value, None) if abs(value) > 1e-4 else 8)

@@ -28,7 +28,6 @@ class Machine(Struct, frozen=True, kw_only=True):
     provider: str  # aws, azure, gcp, oci, ...; "" if only a price is known
     region: str = ""  # where the price holds
     shape: str  # the provider's name: `g5.xlarge`, `VM.Standard.E3.Flex:16:32`
-    # vcpus, cores, ocpus: see above
     vcpus: float | None = None
     cores: float | None = None
     ocpus: float | None = None
@@ -162,8 +161,7 @@ class Speed(Struct, frozen=True, kw_only=True):
     target: str
     axes: dict[str, Axis] = {}
     unit: Unit
-    # rate, ci95: units per second
-    rate: float
+    rate: float  # units per second, as is `ci95`
     ci95: Interval = None
     at: str  # the promise that was held there, else "saturation", "training", "a given rate"
     latency: float | None = None  # median of a call (of a step), seconds
@@ -208,10 +206,11 @@ class Line(Struct, frozen=True, kw_only=True):
 
 
 class Priced(Struct, frozen=True, kw_only=True):
-    """A machine that a cost was counted with, and how it was known: flag, machine, run, dmi, metadata."""
+    """A machine that a cost was counted with, how it was known, and which of its prices was taken."""
 
     machine: Machine
-    known_by: str
+    known_by: str  # flag, machine, run, dmi, metadata
+    price: str = "listed"  # or spot, reserved, typed
     age: str = ""
     age_days: int | None = None
 
@@ -322,6 +321,7 @@ class Cost(Struct, frozen=True, kw_only=True):
     hours_per_month: float = HOURS_PER_MONTH
     utilization: float = 1.0  # share of an hour in which the machine works, for USD per 1 M
     slo: str = ""
+    prices: str = ""  # file of the user's own prices, if one was named
     runs: list[RunFacts]
     machines: list[Priced]
     lines: list[Line]  # measured, the runs in the order given

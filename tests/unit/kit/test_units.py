@@ -71,6 +71,22 @@ def test_an_interval_is_shown_in_the_unit_of_its_value() -> None:
     assert show_interval((0.0004, 0.0036), 0.0019, "s") == "[0.4, 4] ms"  # not [0, 4]: a call takes time
 
 
+@pytest.mark.parametrize(
+    ("value", "ends", "shown", "interval"),
+    [
+        (0.000996, (0.000984, 0.001008), "1.00 ms", "[0.98, 1.01] ms"),
+        (0.98, (0.88, 1.08), "1.0 s", "[0.9, 1.1] s"),
+        (0.0009993, (0.0009988, 0.0009998), "999.3 us", "[998.8, 999.8] us"),
+        (119.0, (100.0, 138.0), "2.0 min", "[1.7, 2.3] min"),
+        (0.4, (0.1, math.inf), "400 ms", "[100, inf) ms"),
+    ],
+)
+def test_what_its_interval_rounds_up_to_a_thousand_has_the_larger_unit(
+    value: float, ends: tuple[float, float], shown: str, interval: str
+) -> None:
+    assert (show(value, "s", ends), show_interval(ends, value, "s")) == (shown, interval)
+
+
 def test_an_open_interval_says_so() -> None:
     assert show_interval((0.02, math.inf), 0.0263, "s") == "[20.0, inf) ms"
 

@@ -72,6 +72,22 @@ def test_few_answers_and_heavy_tails_tell_the_peak_within_ten_percent(
     assert sum(each is not None and abs(each[0] / truth - 1) <= 0.1 for each in about) >= 4, about
 
 
+@pytest.mark.parametrize(
+    ("world", "slo", "truth"),
+    [
+        (World(works="shares"), "latency=200ms@p95", 31.9),
+        (World("constant", 0.4, 16, works="batches"), "latency=2s@p95", 0.0),
+    ],
+)
+def test_the_peak_of_a_server_that_is_no_queue_of_slots_is_told_within_ten_percent(
+    world: World, slo: str, truth: float
+) -> None:
+    peaks = [searched(world, slo, seed) for seed in range(5)]
+    about = [peak.about[0] / truth for peak in peaks if peak.about]
+    assert sum(abs(each - 1) <= 0.1 for each in about) >= 4, about
+    assert all(peak.rate is None or peak.rate < truth for peak in peaks)
+
+
 def seen(world: World, *rates: float) -> list[tuple[Floats, Floats]]:
     """When requests came and what they took, of 60 s at each rate."""
     made = [numbers(level(world._replace(rate=rate), 60, seed)).requests for seed, rate in enumerate(rates)]

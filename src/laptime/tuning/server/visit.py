@@ -146,6 +146,7 @@ def free_port() -> int:
 
 
 MOST_FAILED = 0.01  # share of the requests of a block that may fail
+ASKING = 0.02  # share of the budget in which answers that are made at once are asked again
 AGAIN = 2  # times that a block is repeated whose generator was at fault
 OURS = frozenset({"late", "stalled", "busy_sender", "self_test"})
 """Checks of a level that fail by the generator's fault."""
@@ -166,7 +167,7 @@ class Visit:
     def outputs(self) -> list[Output]:
         """Return its answers to the same prompts, one after another and as many at once as the load has.
         Raises TrialFailed: it does not answer one."""
-        return outputs(self._endpoint, self._request.concurrency)
+        return outputs(self._endpoint, self._request.concurrency, ASKING * self._request.budget)
 
     def block(self, number: int, seconds: float, began: float) -> Case:
         """A level of so many seconds; blocks of one number have the same arrivals and prompts.

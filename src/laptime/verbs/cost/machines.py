@@ -35,10 +35,11 @@ _ARM = frozenset({"Neoverse N1", "Neoverse V1", "Neoverse V2", "Neoverse N2", "C
 
 
 class Known(NamedTuple):
-    """A run's machine, and how it is known: flag, machine, run, dmi, metadata."""
+    """A run's machine, how it is known, and which of its prices it has: see `Priced`."""
 
     machine: Machine
     by: str
+    price: str = "listed"
 
 
 def machine_of(run: Run, at: int, request: CostRequest, table: Table) -> Known:
@@ -47,14 +48,14 @@ def machine_of(run: Run, at: int, request: CostRequest, table: Table) -> Known:
     if names := request.machines:
         known = Known(find(names[at if len(names) > 1 else 0], table, run.environment), "machine")
     elif request.usd_per_hour is not None:
-        return Known(_own(run, request.usd_per_hour), "flag")
+        return Known(_own(run, request.usd_per_hour), "flag", "typed")
     else:
         known = _read_record(run, request, table)
     if (price := request.usd_per_hour) is not None:
         typed = structs.replace(known.machine, usd_per_hour=price, origin="flag", source="typed", seen="")
-        return Known(typed, "flag")
+        return Known(typed, "flag", "typed")
     kind = "spot" if request.spot else "reserved" if request.reserved else ""
-    return Known(_price(known.machine, kind), known.by) if kind else known
+    return Known(_price(known.machine, kind), known.by, kind) if kind else known
 
 
 def _own(run: Run, price: float) -> Machine:

@@ -75,6 +75,7 @@ def cost(runs: Sequence[Run], request: CostRequest) -> Cost:
         today=today.isoformat(),
         utilization=request.utilization,
         slo=text(wanted),
+        prices=str(request.prices or ""),
         runs=[
             RunFacts(id=run.id, name=run.name, verb=run.verb, started=run.started, verdict=verdict(run))
             for run in runs
@@ -83,6 +84,7 @@ def cost(runs: Sequence[Run], request: CostRequest) -> Cost:
             Priced(
                 machine=each.machine,
                 known_by=each.by,
+                price=each.price,
                 age=formulas.age_text(each.machine, today),
                 age_days=formulas.age_in_days(each.machine, today),
             )
@@ -140,15 +142,13 @@ def _warnings(measured: Sequence[MachineLine], known: Sequence[Known], today: da
 
 # A line a measured speed, and one line against another.
 
-_TRAINS = ("sample", "step", "item", "call")
-
 
 def line(run: Run, speed: Speed, machine: Machine, request: CostRequest) -> Line:
     """Return the cost of a speed on its machine."""
     share = share_of(run, speed, machine)
     price = machine.usd_per_hour * share
     training = None
-    if request.samples is not None and speed.unit in _TRAINS:
+    if request.samples is not None and speed.unit in ("sample", "step", "item", "call"):
         training = formulas.training(price, speed.throughput, request.samples, request.epochs)
     monthly = formulas.monthly(price, speed.rate, request.rate) if request.rate is not None else None
     cost = formulas.per_million(price, speed.throughput, request.utilization)
@@ -178,15 +178,13 @@ def savings(runs: Sequence[Run], lines: Sequence[Line]) -> list[Saving]:
 
     Of two runs, cases of the same key are compared; if none is in both, the cheapest of each."""
     if len(runs) == 1:
-        by_label = {line.speed.case: line for line in lines}
-        tuning = runs[0].tuning
+        by_label, tuning = {line.speed.case: line for line in lines}, runs[0].tuning
         if tuning is None or not {"as it is", "tuned"} <= {*by_label}:
             return []
         before, after, gain = by_label["as it is"], by_label["tuned"], tuning.speedup
         ratio = before.usd_per_million / after.usd_per_million
-        return [
-            _saving(before, after, Quantity.of(ratio, gain.ci95 if gain else None), paired=gain is not None)
-        ]
+        around = Quantity.of(ratio, gain.ci95 if gain else None)
+        return [_saving(before, after, around, paired=gain is not None)]
     if len(runs) != 2 or runs[0].id == runs[1].id:
         return []
     old, new = ([line for line in lines if line.speed.run == run.id] for run in runs)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import threading
 import time
+from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -15,9 +17,11 @@ from fixtures import llm_server
 from fixtures.scripted_servers import served
 from laptime.loadgen.connection import Reply
 from laptime.loadgen.messages import Endpoint
+from laptime.records.tuning import Gate
 from laptime.testing import http_server
 from laptime.tuning.search.evaluator import TrialFailed
-from laptime.tuning.server.outputs import PROMPTS, ROUNDS, _parts, gate, outputs
+from laptime.tuning.server import outputs as of_server
+from laptime.tuning.server.outputs import MANY, PROMPTS, ROUNDS, _parts, outputs
 from laptime.verbs.load.request import LoadRequest
 from laptime.verbs.load.senders import sender_target
 
@@ -27,6 +31,12 @@ SAME: Answers = [{"text": "a b", "output tokens": 2}, {"text": "c d", "output to
 
 def texts(*said: str, tokens: int = 2) -> Answers:
     return [{"text": each, "output tokens": tokens} for each in said]
+
+
+def gate(reference: list[Answers], tuned: Answers, *, differs: bool) -> Gate:
+    """Hold answers against others; one that names no prompt has that of its place."""
+    *as_it_is, made = ([{"prompt": at, **each} for at, each in enumerate(a)] for a in [*reference, tuned])
+    return of_server.gate(as_it_is, made, differs=differs)
 
 
 def test_the_same_answers_pass() -> None:
@@ -67,9 +77,9 @@ def test_an_id_that_grows_and_the_last_digits_of_floats_are_no_other_answer() ->
 
 
 class Mixing(BaseHTTPRequestHandler):
-    """Answers the sum of a body; off by one while another request is under way, if it mixes them up."""
+    """Answers the sum of a body; every so many-th is off by one if another request is under way then."""
 
-    under, is_wrong, order = 0, False, 0
+    under, every, order = 0, 0, 0
     lock = threading.Lock()
 
     def log_message(self, *words: object) -> None:
@@ -83,7 +93,8 @@ class Mixing(BaseHTTPRequestHandler):
             cls.order += 1
         time.sleep(0.01)
         with cls.lock:
-            pairs = [("sum", sum(body) + (cls.is_wrong and cls.under > 1)), ("id", cls.order)]
+            is_wrong = cls.every and cls.order % cls.every == 0 and cls.under > 1
+            pairs = [("sum", sum(body) + is_wrong), ("id", cls.order)]
             cls.under -= 1
         text = json.dumps(dict(pairs[:: 1 if cls.order % 2 else -1])).encode()
         self.send_response(200)
@@ -97,16 +108,35 @@ def test_answers_that_are_wrong_while_others_are_under_way_fail_and_the_order_of
     threading.Thread(target=server.serve_forever, daemon=True).start()
     url = f"http://127.0.0.1:{server.server_address[1]}/"
     try:
-        Mixing.is_wrong = False
+        Mixing.every = 0
         reference = [asked_of(url, bodies=["a", "bb"]) for _ in range(2)]
         assert gate(reference, asked_of(url, bodies=["a", "bb"]), differs=False).word == "passed"
-        Mixing.is_wrong = True
+        Mixing.every = 1
         made = gate(reference, asked_of(url, bodies=["a", "bb"]), differs=False)
     finally:
         server.shutdown()
         server.server_close()
     assert made.word == "failed"
     assert "different in sum" in made.reason
+
+
+def test_one_of_fifty_answers_that_is_wrong_beside_others_fails_though_not_in_each_round() -> None:
+    answers = []
+    for every in (0, 50):
+        handler = type("Rare", (Mixing,), {"every": every, "under": 0, "order": 0})
+        server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_address[1]}/"
+        try:
+            answers.append(asked_of(url, seconds=60.0, bodies=["a", "bb"]))
+        finally:
+            server.shutdown()
+            server.server_close()
+    sound, rare = answers
+    assert MANY <= len(sound) < MANY + 2 * PROMPTS
+    made = gate([sound, sound], rare, differs=False)
+    assert made.word == "failed"
+    assert re.fullmatch(r"[1-9]\d? of \d+ answers came out different in sum", made.reason)
 
 
 def test_a_count_of_requests_is_left_out_though_every_start_counts_alike() -> None:
@@ -140,10 +170,10 @@ def test_a_part_that_is_missing_is_a_difference() -> None:
     assert gate([SAME, SAME], [{"text": "a b"}, SAME[1]], differs=False).word == "failed"
 
 
-def asked_of(url: str, **load: Any) -> Answers:
+def asked_of(url: str, seconds: float = 0.0, **load: Any) -> Answers:
     endpoint, _ = sender_target(LoadRequest(target=url, concurrency=[1], **load))
     assert isinstance(endpoint, Endpoint)
-    return outputs(endpoint)
+    return outputs(endpoint, seconds=seconds)
 
 
 def test_a_language_model_is_asked_for_text_and_counts() -> None:
@@ -151,7 +181,7 @@ def test_a_language_model_is_asked_for_text_and_counts() -> None:
         found = asked_of(url, prompt=5, output=3)
     parts = {"text": " w0 w1 w2", "prompt tokens": 5, "output tokens": 3}
     assert found[:8] == [{"prompt": at, **parts} for at in range(8)]
-    assert found[8:] == [{"prompt": at, "prompt answered": at} for at in range(8)] * ROUNDS
+    assert found[8:] == [{"prompt": -1 - at, "prompt answered": at} for at in range(8)] * ROUNDS
 
 
 @pytest.mark.parametrize("answer", [{"reasoning": 3}, {"channel": "tool_calls"}])
@@ -169,6 +199,17 @@ def test_a_packed_answer_is_compared_by_what_is_in_it() -> None:
         packed = gzip.compress(b'{"score": 0.5}', mtime=at)
         parts.append(_parts(Reply(200, {"content-encoding": "gzip"}, [(0.0, packed)], 0.0)))
     assert parts == [{"status": 200, "values": 1, "score": 0.5}] * 2
+
+
+@pytest.mark.parametrize(
+    "harm", [lambda packed: packed[:-9], lambda packed: b"no gzip", lambda packed: b"\x1f\x8b" + packed]
+)
+def test_a_packed_answer_that_is_damaged_is_compared_as_it_is(harm: Callable[[bytes], bytes]) -> None:
+    packed = gzip.compress(b'{"score": 0.5}', mtime=1.0)
+    headers = {"content-encoding": "gzip"}
+    whole, damaged = (_parts(Reply(200, headers, [(0.0, body)], 0.0)) for body in (packed, harm(packed)))
+    assert gate([[whole], [whole]], [damaged], differs=False).word == "failed"
+    assert gate([[damaged], [damaged]], [damaged], differs=False).word == "passed"
 
 
 def test_each_value_of_a_json_document_is_a_part() -> None:

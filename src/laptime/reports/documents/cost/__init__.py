@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from functools import partial
 from typing import Any
 
@@ -76,22 +77,25 @@ def _headline(cost: Cost) -> doc.Headline:
 
 
 def _next(cost: Cost, best: Line) -> list[str]:
-    again = f"laptime cost {best.speed.run}{_machine(cost, best)}"
+    again = f"laptime cost {best.speed.run}{_options(cost, best)}"
     if not cost.slo and best.speed.at == "saturation":
         return [f"{again} --slo latency=100ms@p99"]
-    return [f"{again} --where"] if not cost.elsewhere and best.speed.at != "training" else []
+    is_bounded = best.speed.unit not in ("request", "token") and best.speed.at != "training"
+    return [f"{again} --where"] if is_bounded and not cost.elsewhere else []
 
 
-def _machine(cost: Cost, best: Line) -> str:
-    """The options that gave the machine and its price; nothing if the run told them."""
-    priced = next((each for each in cost.machines if each.machine.name == best.machine), None)
-    if priced is None:
-        return ""
-    machine, by_flag = priced.machine, priced.known_by == "flag"
-    options = f" --machine {best.machine}" * bool(machine.provider and priced.known_by in ("machine", "flag"))
-    kinds = {machine.spot_usd_per_hour: " --spot", machine.reserved_usd_per_hour: " --reserved"}
-    price = f" --usd-per-hour {best.usd_per_hour:g}" if by_flag else kinds.get(machine.usd_per_hour, "")
-    return options + price
+def _options(cost: Cost, best: Line) -> str:
+    """The options that gave the machine, its price and the promise; the run tells the others."""
+    priced = next(each for each in cost.machines if each.machine.name == best.machine)
+    machine, words = priced.machine, []
+    if machine.provider and priced.known_by in ("machine", "flag"):
+        # A flexible shape costs the same in all of its regions.
+        at = f"@{machine.region}" if machine.region and " " not in machine.region else ""
+        words += ["--machine", machine.name + at]
+    words += ["--prices", cost.prices] * bool(cost.prices) + ["--slo", cost.slo] * bool(cost.slo)
+    typed = ["--usd-per-hour", f"{machine.usd_per_hour:.12g}"]
+    words += {"listed": [], "typed": typed}.get(priced.price, [f"--{priced.price}"])
+    return f" {shlex.join(words)}" if words else ""
 
 
 def _list_refused(cost: Cost) -> list[str]:

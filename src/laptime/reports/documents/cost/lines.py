@@ -79,10 +79,8 @@ def savings(cost: Cost) -> doc.Section:
         Field("saved a training", words.show_field("usd_per_training"), "number"),
         Field("word", lambda each: doc.Cell(each.word, tone=each.word)),
     ]
-    apart = (
-        "The two were measured apart: the interval reaches from end to end. "
-        "laptime compare measures them side by side."
-    )
+    apart = "The two were measured apart: the interval reaches from end to end. "
+    apart += "laptime compare measures them side by side."
     note = doc.Text("" if all(saving.paired for saving in cost.savings) else apart)
     return doc.Section("savings", "Before and after", [tabulate("saving", fields, cost.savings), note])
 

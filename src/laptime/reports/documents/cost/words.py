@@ -57,14 +57,9 @@ def machine(each: Machine) -> str:
     if each.vcpus and each.cores:
         smt = each.vcpus / each.cores
         text += " with 2 threads each" if smt == 2 else " (a vCPU is a core)" if smt == 1 else ""
-    more = [text] if text else []
-    if each.cpu:
-        more.append(" or ".join(each.cpu))
-    if each.memory is not None:
-        more.append(f"{each.memory:.4g} GiB")
-    if each.accelerator:
-        more.append(f"{each.accelerators:g} x {each.accelerator}")
-    return ", ".join(more)
+    memory = "" if each.memory is None else f"{each.memory:.4g} GiB"
+    cards = f"{each.accelerators:g} x {each.accelerator}" if each.accelerator else ""
+    return ", ".join(filter(None, (text, " or ".join(each.cpu), memory, cards)))
 
 
 def conditions(cost: Cost) -> list[str]:
@@ -75,7 +70,7 @@ def conditions(cost: Cost) -> list[str]:
         price = f"{priced.machine.name}: {usd(priced.machine.usd_per_hour)} USD/h"
         phrases.append(f"{price}, {what}" if what else price)
         if priced.age:
-            phrases.append(f"price {priced.age}, {priced.machine.source}")
+            phrases.append(f"price {', '.join(filter(None, (priced.age, priced.machine.source)))}")
     if len(cost.machines) > 3:
         phrases.append(f"and {count(len(cost.machines) - 3, 'more machine')}")
     phrases.append(f"a month is {cost.hours_per_month:g} h")
@@ -101,7 +96,7 @@ def _free(line: Line, bill: float, cost: Cost) -> str:
     """The rest of a bill once the free hours of an account are taken off it."""
     machines = (priced.machine for priced in cost.machines if line.share == 1)
     free = next((machine.free_usd_per_month for machine in machines if machine.name == line.machine), None)
-    return f"; {usd(max(0.0, bill - free))} USD less the free hours of an account" if free else ""
+    return f"; {usd(max(0.0, bill - free))} USD after the free hours of an account" if free else ""
 
 
 def _training(line: Line) -> list[tuple[str, str]]:

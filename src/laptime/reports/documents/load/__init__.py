@@ -73,7 +73,9 @@ def _verdict(run: Run, rows: Sequence[LevelRow]) -> doc.Headline:
     between = ":" if best.facts.arrivals == AT_ONCE else " at"
     said = [f"{_figure(best.facts, best.stats)}{between} {label(best.facts)}"]
     said += [f"above capacity from {label(unstable[0].facts)} on"] if unstable else []
-    said += [check.sentence for check in best.case.checks if check.name in ("stood_still", "stepped")]
+    told = [check for check in best.case.checks if check.outcome == "fail"][:1]
+    told += [check for check in best.case.checks if check.name in ("stood_still", "stepped")]
+    said += [check.sentence for check in told]
     figure = "" if run.trust == "invalid" else said[0].partition(";")[0]
     return doc.Headline(word(best), run.trust, "; ".join(said), next=commands[:1], figure=figure)
 
