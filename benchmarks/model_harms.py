@@ -48,6 +48,8 @@ OUT_OF_REACH = {
 
 MANY, FEW = 300, 20
 """Calls after the recorded ones: of harms that come late, as a session makes them; of others, fewer."""
+PATIENCE = 1e3
+"""Seconds that they may take: as many as on a machine of its own, whatever else runs on this one."""
 
 
 @dataclass(frozen=True)
@@ -1024,6 +1026,7 @@ SOUND: dict[str, Change] = {
 def main(asked: Namespace, figures: Figures) -> int:
     """Print both tables; 1 when a harm passed that should not, or a sound change failed."""
     kinds = asked.kinds.split(",")
+    arm_process.SECONDS = PATIENCE
     rows: dict[str, dict[str, str]] = figures.again("answers", {})
     for name, change in {**HARMS, **SOUND}.items():
         of = [each for each in change.kinds or models.KINDS if each in kinds]

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 TRACED = 2
 """Batch that a model is traced with at least if any is to do: tracers take a size of 1 for a constant."""
-_LARGE = 1_500_000_000  # bytes of weights from which on they get a file of their own; protobuf ends at 2 GiB
+LARGE = 1_500_000_000  # bytes of weights from which on they get a file of their own; protobuf ends at 2 GiB
 
 
 def export(variant: Variant, *, opset: int, batch: int | None, root: Path) -> Path:
@@ -68,7 +68,7 @@ def export(variant: Variant, *, opset: int, batch: int | None, root: Path) -> Pa
             takes = program.model.graph.inputs
             _check(inputs, takes)
         held = sum(t.numel() * t.element_size() for t in [*module.parameters(), *module.buffers()])
-        program.save(str(draft / "model.onnx"), external_data=held > _LARGE)
+        program.save(str(draft / "model.onnx"), external_data=held > LARGE)
         any_batch = not any(isinstance(taken.shape[0], int) for taken in takes if taken.shape)
         batches = [work.batch, *([other_batch(work.batch)] if any_batch and any_wanted else [])]
         _record(model, module, (args, kwargs), batches).save(draft / "calls.npz")

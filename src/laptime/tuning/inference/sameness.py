@@ -71,7 +71,8 @@ def sameness(
     is_double = {each.dtype.name for each in arrays if each.dtype.kind == "f"} == {"float64"}
     # Else it computes in float32, whatever goes in and comes out.
     is_double = is_double and 0 < max(recorded.rounding, default=0.0) < LIMITS["float64"].rms
-    agreement = compare(run, recorded, against=REFERENCE, dtype="float64" if is_double else "float32")
+    dtype = "float64" if is_double else (about or {}).get("precision", "float32")
+    agreement = compare(run, recorded, against=REFERENCE, dtype=dtype)
     if numerics == "exact" and any(error.absolute for error in agreement.outputs):
         numerics = "reassociated"
     both = zip(made, recorded.calls, strict=True)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 pytest.importorskip("torch")
 
 from laptime.kit.errors import UserCodeError
 from laptime.measure.recorded_calls import RecordedCalls
+from laptime.tuning.inference import arm_process
 from laptime.tuning.inference.survey import survey
 
 pytestmark = pytest.mark.torch
@@ -77,16 +79,22 @@ def zeros():
 
 
 @pytest.mark.parametrize(
-    ("function", "takes"), [("double", "float64"), ("half", "float32"), ("bfloat16", "float32")]
+    ("function", "kind", "precision"),
+    [("double", "float64", "float32"), ("half", "float16", "float16"), ("bfloat16", "bfloat16", "bfloat16")],
 )
-def test_double_precision_stays_and_what_is_narrower_becomes_single(
-    function: str, takes: str, tmp_path: Path
+def test_a_model_is_called_and_compared_in_its_own_type(
+    function: str, kind: str, precision: str, tmp_path: Path
 ) -> None:
-    """A model in float64 was tuned in float32, and its folder refused what it is called with."""
+    """Narrower ones were tuned in float32: the gain was that over another model."""
     (tmp_path / "model.py").write_text(NARROW)
-    assert surveyed(function, tmp_path, tmp_path / "model.py") == ""
-    first = RecordedCalls.load(tmp_path / "calls.npz").calls[0]
-    assert [str(each.dtype) for each in (*first.inputs, *first.outputs)] == [takes, takes]
+    paths = {name: str(tmp_path / f"{name}.npz") for name in ("calls", "calibration")}
+    about = survey(target=f"{tmp_path / 'model.py'}:{function}", batch=0, samples="", **paths)
+    assert (about["refused"], about["types"], about["precision"]) == ("", [kind], precision)
+    recorded = RecordedCalls.load(tmp_path / "calls.npz")
+    assert recorded.kinds == [kind]
+    (given,) = arm_process.inputs_in(tmp_path / "calls.npz")[0]
+    assert str(given.dtype) == f"torch.{kind}"
+    assert recorded.calls[0].outputs[0].dtype == (np.float32 if kind == "bfloat16" else kind)
 
 
 def test_words_that_are_all_zero_fill_their_table_and_a_mask_does_not(tmp_path: Path) -> None:

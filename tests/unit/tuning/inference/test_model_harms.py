@@ -32,6 +32,7 @@ HARMS = [
     ("tagger", "lengths ignored", "held_out_inputs"),
     ("tagger", "a tensor for a tuple's", "names"),
     ("recommender", "counts no larger than 50", "held_out_inputs"),
+    ("recommender", "gaps in memory ignored", "layout"),
     ("audio", "quiet sounds lost", "outputs"),
     ("siamese", "sides swapped", "outputs"),
     ("segmenter", "corners aligned", "outputs"),

@@ -15,17 +15,17 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from laptime.backends._onnx.exporting import trace_program
-from laptime.backends.torch.tensors import tensors
+from laptime.backends._onnx.exporting import LARGE, trace_program
+from laptime.backends.torch.tensors import size, tensors
 from laptime.kit.errors import UserCodeError
 from laptime.measure.recorded_calls import Array, RecordedCalls
+from laptime.tuning.inference.arm_process import types_of
 from laptime.tuning.inference.changes import Form, ModelChange
 from laptime.tuning.inference.draft import Draft, NoDraft, link, refusing
-from laptime.tuning.inference.runtimes.pytorch import OF_PYTORCH
+from laptime.tuning.inference.runtimes.pytorch import OF_PYTORCH, in_precision
 from laptime.tuning.inference.survey import instructions
 
 OPSET = 18
-_LARGE = 1_500_000_000  # bytes of weights from which on they get a file of their own; protobuf ends at 2 GiB
 PRODUCTS = ["MatMul", "Gemm", "Attention", "LSTM"]  # operators that dynamic int8 quantises
 _RUNS: dict[str, Any] = {
     "gives": frozenset({"other_runtime", "on_onnxruntime"}),
@@ -98,6 +98,9 @@ def _export(draft: Draft, folder: Path) -> None:
     import torch
 
     tries = [draft.open_sizes("batch", lengths=lengths) for lengths in (True, False)]
+    held = types_of([*tensors(draft.module.state_dict()), *draft.inputs])
+    if draft.device == "cpu" and {"float16", "bfloat16"} & set(held):  # few operators take them there
+        in_precision(draft, "float32")
     try:
         with torch.no_grad():
             program = trace_program(
@@ -108,8 +111,7 @@ def _export(draft: Draft, folder: Path) -> None:
     takes = program.model.graph.inputs
     if len(takes) != len(draft.inputs):
         raise NoDraft(f"{len(draft.inputs)} tensors go in, the exported model takes {len(takes)}")
-    held = sum(t.numel() * t.element_size() for t in tensors(draft.module.state_dict()))
-    program.save(str(folder / "model.onnx"), external_data=held > _LARGE)
+    program.save(str(folder / "model.onnx"), external_data=size(draft.module.state_dict()) > LARGE)
 
 
 def _place(file: Path, folder: Path) -> None:
@@ -196,9 +198,5 @@ def _calibration(prepared: Path, inputs: list[Array]) -> Any:
 
 FORMS = {
     name: Form(write=form, tuned="onnx", packages=("onnxruntime",), profiler="onnx_runtime")
-    for name, form in (
-        ("onnx", write),
-        ("onnx_int8", write_int8),
-        ("onnx_dynamic_int8", write_dynamic_int8),
-    )
+    for name, form in (("onnx", write), ("onnx_int8", write_int8), ("onnx_dynamic_int8", write_dynamic_int8))
 }
