@@ -16,7 +16,7 @@ from typing import Any, cast
 import numpy as np
 from msgspec import structs
 
-from laptime.analysis.agreement import ASKS, LIMITS, OF_SMALL, Call, judge, measure
+from laptime.analysis.agreement import ASKS, LIMITS, Call, judge, measure
 from laptime.analysis.student_t import t_quantile
 from laptime.kit.errors import LaptimeError, TargetError
 from laptime.kit.text import count
@@ -175,12 +175,12 @@ def _outputs(
     if word == "same":
         return [report("outputs", KEPT, sentence, worst)]
     if word == "unknown":
-        outcome = KEPT if share > 1 and is_weighed else UNDECIDED
-        return [report("outputs", outcome, sentence, worst)]
+        return [report("outputs", KEPT if share > 1 and is_weighed else UNDECIDED, sentence, worst)]
     return [report(_where(agreement, recorded, made, dtype), BROKEN, sentence, worst)]
 
 
-OF_MASKED = 4.0  # times the error of the measured inputs that one may be where only a mask is another
+OF_MASKED, LEAST_MASKED = 4.0, 0.04
+"""Times the error of the measured inputs, and of the limit, that one may be where only a mask is another."""
 
 
 def _masks(recorded: RecordedCalls, made: list[Arrays | str], dtype: str) -> Iterator[GateCheck]:
@@ -188,16 +188,14 @@ def _masks(recorded: RecordedCalls, made: list[Arrays | str], dtype: str) -> Ite
     those that the same inputs have behind the first mask."""
     first, errors = recorded.calls[0], list[float]()
     for ours, call in zip(made, recorded.calls, strict=True):
-        if isinstance(ours, str) or LIMITS[dtype].rms <= LIMITS["float32"].rms:
+        if isinstance(ours, str) or dtype in ("float32", "float64"):
             return
         changed = [both for both in zip(call.inputs, first.inputs, strict=True) if not np.array_equal(*both)]
         if not errors or (len(changed) == 1 and np.isin(changed[0][0], (0, 1)).all()):
             found = measure([Call(ours, call.outputs, call.batch)], against=REFERENCE).outputs
             errors.append(max((each.rms for each in found if not each.exact), default=0.0))
-    if max(errors) > OF_MASKED * max(errors[0], OF_SMALL * LIMITS["float32"].rms):
-        text = (
-            f"RMS error {max(errors):.1g} behind another mask, {errors[0]:.1g} behind that of the measurement"
-        )
+    if max(errors) > max(OF_MASKED * errors[0], LEAST_MASKED * LIMITS[dtype].rms):
+        text = f"RMS error {max(errors):.1g} behind another mask, {errors[0]:.1g} behind the first one"
         yield report("held_out_inputs", UNDECIDED, f"{text}: {ASKS}", max(errors))
 
 

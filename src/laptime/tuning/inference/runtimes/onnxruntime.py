@@ -10,9 +10,9 @@ Source: onnxruntime.ai/docs/performance/model-optimizations/quantization.html.""
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from laptime.backends._onnx.exporting import LARGE, trace_program
@@ -154,11 +154,6 @@ def write_int8(draft: Draft, folder: Path, *, calls_for_ranges: bool = True) -> 
 write_dynamic_int8 = partial(write_int8, calls_for_ranges=False)
 
 
-def has_vnni() -> bool:
-    """Whether the CPU sums products of 8 bits without overflow."""
-    return bool({"avx512_vnni", "avx_vnni", "amx_int8"} & set(instructions()))
-
-
 def _quantise(source: Path, place: Path, inputs: list[Array] | None) -> bool:
     """Whether there was anything to quantise. inputs: that ranges are taken from; None: from each call."""
     import onnx
@@ -168,7 +163,8 @@ def _quantise(source: Path, place: Path, inputs: list[Array] | None) -> bool:
     prepared, kinds = source.with_name("prepared.onnx"), quantization.QuantType
     quant_pre_process(str(source), str(prepared), skip_symbolic_shape=True)
     files = str(prepared), str(place)
-    how: dict[str, Any] = {"per_channel": True, "reduce_range": not has_vnni(), "weight_type": kinds.QInt8}
+    overflows = not {"avx512_vnni", "avx_vnni", "amx_int8"} & set(instructions())  # sums of such products
+    how: dict[str, Any] = {"per_channel": True, "reduce_range": overflows, "weight_type": kinds.QInt8}
     if inputs is None:
         quantization.quantize_dynamic(*files, op_types_to_quantize=PRODUCTS, **how)
     else:
@@ -181,19 +177,11 @@ def _quantise(source: Path, place: Path, inputs: list[Array] | None) -> bool:
 
 def _calibration(prepared: Path, inputs: list[Array]) -> Any:
     import onnxruntime
-    from onnxruntime.quantization.calibrate import CalibrationDataReader
 
     session = onnxruntime.InferenceSession(prepared, providers=["CPUExecutionProvider"])
     names = [each.name for each in session.get_inputs()]
-
-    class Calibration(CalibrationDataReader):  # type: ignore[misc]
-        def __init__(self) -> None:
-            self._calls = iter([dict(zip(names, inputs, strict=True))])
-
-        def get_next(self) -> Mapping[str, Any] | None:
-            return next(self._calls, None)
-
-    return Calibration()
+    calls = iter([dict(zip(names, inputs, strict=True))])
+    return SimpleNamespace(get_next=partial(next, calls, None))  # as a CalibrationDataReader
 
 
 FORMS = {
