@@ -865,7 +865,8 @@ def _in_parts(size: int, module: Any) -> Model:
     """Calls of so many items at once, put together again."""
 
     def call(*given: Tensor) -> Any:
-        parts = [module(*(each[at : at + size] for each in given)) for at in range(0, len(given[0]), size)]
+        cut = lambda at: (each[at : at + size] if each.ndim else each for each in given)  # noqa: E731
+        parts = [module(*cut(at)) for at in range(0, len(given[0]), size)]
         if isinstance(parts[0], dict):
             return {key: torch.cat([each[key] for each in parts]) for key in parts[0]}
         if isinstance(parts[0], tuple):
@@ -880,7 +881,8 @@ def _filled_batch(module: Any) -> Model:
 
     def call(*given: Tensor) -> Any:
         size = len(given[0])
-        full = [torch.cat([each, each[-1:].expand(max(0, 8 - size), *each.shape[1:])]) for each in given]
+        more = max(0, 8 - size)
+        full = [torch.cat([x, x[-1:].expand(more, *x.shape[1:])]) if x.ndim else x for x in given]
         return mapped(lambda each: each[:size].clone(), module(*full))
 
     return call
@@ -1036,7 +1038,7 @@ def main(asked: Namespace, figures: Figures) -> int:
             arm_process.CALLS = MANY if "call" in name or "threads" in name else FEW
             told = gate(kind, change)
             word = told.word
-            if name in HARMS and word == "passed" and not shows(kind, change):
+            if name in HARMS and name not in OUT_OF_REACH and word == "passed" and not shows(kind, change):
                 word = "shows in nothing"
             first = next((each.name for each in told.checks if str(each.outcome) == "broken"), "")
             rows.setdefault(name, {})[kind] = f"{word}: {first}" if first else word
