@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from laptime.backends import torch as torch_backend
 from laptime.backends.torch.tensors import is_tensor, map_leaves, tensors
+from laptime.kit.errors import UsageError
 from laptime.records.plan import Variant
 from laptime.tuning.inference.arm_process import names_of
 
@@ -67,11 +68,15 @@ def load_target(target: str, sample: Sample | None = None, device: str = "cpu") 
 
 
 def by_position(model: TorchModel, batch: int) -> tuple[torch.nn.Module, list[torch.Tensor]]:
-    """A loaded target as a module that takes its tensors by position, and inputs of this batch size."""
+    """A loaded target as a module that takes its tensors by position, and inputs of this batch size.
+    Raises UsageError: some are sparse."""
     from laptime.backends._onnx.exporting import call_of
 
     module, args, kwargs = call_of(model.workload(batch))
-    inputs = [tensor.contiguous() for tensor in tensors([*args, *kwargs.values()])]
+    given = tensors([*args, *kwargs.values()])
+    if any(str(tensor.layout) != "torch.strided" for tensor in given):
+        raise UsageError("it takes sparse tensors", why="no runtime's folder does", next="make them dense")
+    inputs = [tensor.contiguous() for tensor in given]
     is_plain = not kwargs and all(map(is_tensor, args))
     # Packages of vision models, which give tensors, tuples or dicts.
     is_simple = type(module).__module__.partition(".")[0] in ("torch", "torchvision", "timm")

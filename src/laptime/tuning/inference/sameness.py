@@ -86,7 +86,7 @@ def sameness(
         report("finite", KEPT if is_finite else BROKEN, f"outputs are {text}"),
         *_outputs(agreement, recorded, made, kind, is_weighed=is_weighed),
         *(() if is_weighed else _masks(recorded, made, kind)),
-        *_calls(answer),
+        *_calls({**answer, "changed": answer["changed"] and not (about or {}).get("changes")}),
         *more,
     ]
     gate = Gate(numerics=cast(Numerics, numerics), steps=len(recorded.calls))

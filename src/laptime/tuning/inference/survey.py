@@ -52,9 +52,9 @@ def survey(
     Returns:
         `refused`: why it cannot be tuned, or "". `batch`; `varies`, `outputs`, `types`, `lengths`: see
         `Draft`; `facts`, `threads`, `inputs` in words, `origin`, `libraries`, `instructions`. `names`: of the
-        samples' tensors, [] by position, None without samples. `samples`: calls that are samples.
-        `device`: where the model ran; `devices`: what is known of it, as records. `peak`: bytes of this
-        process.
+        samples' tensors, [] by position, None without samples. `samples`: calls that are samples. `changes`:
+        a call changes its inputs. `device`: where the model ran; `devices`: what is known of it, as records.
+        `peak`: bytes of this process.
 
     Raises:
         LaptimeError: the target cannot be loaded or called, or the samples are not what it takes.
@@ -85,6 +85,9 @@ def survey(
     recorded.types.extend(reference.types)
     recorded.save(Path(calls))
     replace(recorded, calls=recorded.calls[:1], optional=[]).save(Path(calibration))
+    given = [np.array(each) for each in recorded.calls[0].inputs]
+    run(given)
+    both = zip(given, recorded.calls[0].inputs, strict=True)
     try:
         outputs, types = reference.outputs()
     except NoDraft as refused:
@@ -96,6 +99,7 @@ def survey(
         "outputs": outputs,
         "types": types,
         "lengths": lengths,
+        "changes": any(one.tobytes() != other.tobytes() for one, other in both),
         "facts": sorted(reference.facts | {"varying_shapes"} if len(shapes) > 1 else reference.facts),
         "origin": f"from {samples}" if samples else reference.origin,
         "devices": msgspec.to_builtins(list(reference.devices)),

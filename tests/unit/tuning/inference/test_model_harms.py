@@ -88,6 +88,14 @@ def test_sound_changes_of_a_model_pass(kind: str, name: str) -> None:
     assert gate.word == "passed", gate
 
 
+def test_a_mask_without_effect_is_undecided_in_few_bits_and_rounding_passes() -> None:
+    """Its error was within the limits of int8, and nothing asked for a metric."""
+    ignored = model_harms.gate("text", model_harms.HARMS["mask ignored, in int8"])
+    assert (ignored.word, ignored.reason.partition(":")[0]) == ("undecided", "held out inputs")
+    assert "--metric" in ignored.reason
+    assert model_harms.gate("text", model_harms.SOUND["weights in int8"]).word == "passed"
+
+
 def test_what_passes_without_being_out_of_reach_fails_the_benchmark(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
