@@ -12,6 +12,8 @@ pytest.importorskip("torch")
 from laptime.kit.errors import UsageError, UserCodeError
 from laptime.measure.recorded_calls import RecordedCalls
 from laptime.tuning.inference import arm_process
+from laptime.tuning.inference.draft import Draft
+from laptime.tuning.inference.runtimes.pytorch import graph_of
 from laptime.tuning.inference.sameness import sameness
 from laptime.tuning.inference.survey import survey
 
@@ -125,6 +127,17 @@ def test_a_model_that_changes_its_inputs_may_be_followed_in_that(tmp_path: Path)
     assert sameness(recorded, tmp_path / "made.npz", answer, about=about, **told)[0].word == "passed"
     other = sameness(recorded, tmp_path / "made.npz", answer, about={**about, "changes": False}, **told)[0]
     assert (other.word, other.reason.partition(":")[0]) == ("failed", "inputs")
+
+
+def test_lengths_that_cannot_be_open_are_fixed_and_the_model_is_exported_all_the_same(tmp_path: Path) -> None:
+    """What had marked the tensors as open failed the second try, too: GRUs of torch.export were refused."""
+    torch = pytest.importorskip("torch")
+    layer, given = torch.nn.GRU(4, 6, batch_first=True).eval(), [torch.randn(3, 5, 4), torch.zeros(1, 3, 6)]
+    lengths = [["n3", "n5", ""], ["", "n3", ""]]
+    draft = Draft(layer, given, [False, False], [], tmp_path / "none.npz", lengths=lengths)
+    graph = graph_of(draft).module()
+    assert draft.settings["takes"] == [[3, 5, 4], [1, 3, 6]]
+    assert all(map(torch.equal, graph(*given), layer(*given)))
 
 
 def test_sparse_inputs_are_refused_in_a_sentence(tmp_path: Path) -> None:

@@ -103,9 +103,7 @@ def _export(draft: Draft, folder: Path) -> None:
         in_precision(draft, "float32")
     try:
         with torch.no_grad():
-            program = trace_program(
-                draft.module, tuple(draft.inputs), {}, draft.inputs, opset=OPSET, tries=tries
-            )
+            program = trace_program(draft.module, tuple(draft.inputs), {}, opset=OPSET, tries=tries)
     except UserCodeError as error:
         raise NoDraft(f"{error.what}: {error.why}") from error
     takes = program.model.graph.inputs

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from laptime.backends.torch.tensors import copy_inputs
 from laptime.measure.recorded_calls import RecordedCalls
 from laptime.tuning.inference.arm_process import leaves, names_of, to_tensors
 from laptime.tuning.inference.changes import Form, ModelChange
@@ -261,10 +262,11 @@ def graph_of(draft: Draft, *, lengths: bool = True) -> torch.export.ExportedProg
     import torch
 
     tracing: Any = torch.export
-    dynamic, arguments = tracing.Dim.DYNAMIC, tuple(draft.inputs)
+    # Of its own: tracing marks open sizes on tensors, and what failed would fail again.
+    dynamic, arguments = tracing.Dim.DYNAMIC, tuple(copy_inputs(draft.inputs))
     sizes = draft.open_sizes(dynamic, lengths=lengths)
     collection = tracing.ShapesCollection()
-    for tensor, named in zip(draft.inputs, sizes, strict=True):
+    for tensor, named in zip(arguments, sizes, strict=True):
         if named:
             collection[tensor] = dict.fromkeys(named, dynamic)
     try:
