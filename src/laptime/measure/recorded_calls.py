@@ -53,9 +53,10 @@ class RecordedCalls:
     rounding: list[float] = field(default_factory=list)
     # places of calls that an implementation need not take: another length than that of the rest
     optional: list[int] = field(default_factory=list)
+    types: list[str] = field(default_factory=list)  # of inputs: bfloat16 lies in float32; [] as they lie
 
     def save(self, path: Path) -> None:
-        about = {name: getattr(self, name) for name in ("undetermined", "rounding", "optional")}
+        about = {name: getattr(self, name) for name in ("undetermined", "rounding", "optional", "types")}
         about["calls"] = [(call.batch, len(call.inputs), len(call.outputs)) for call in self.calls]
         arrays: dict[str, Array] = {}
         for index, call in enumerate(self.calls):
@@ -75,7 +76,7 @@ class RecordedCalls:
                 )
                 for index, (batch, inputs, outputs) in enumerate(about["calls"])
             ]
-        return cls(calls, about["undetermined"], about["rounding"], about.get("optional", []))
+        return cls(calls, **{name: value for name, value in about.items() if name != "calls"})
 
 
 MOST_BEYOND = 8  # arrays of a call that go beyond what they hold, each in a call of its own
@@ -106,8 +107,7 @@ def record_calls(
     of the measurement first. strict: the reference takes all of them, and what a call raises is raised;
     else inputs after the first that it refuses, or makes no finite numbers of, are left out: they may be
     impossible."""
-    began, size = time.perf_counter(), 0
-    calls: list[RecordedCall] = []
+    began, size, calls = time.perf_counter(), 0, list[RecordedCall]()
     for batch, makes in drawn:
         if calls and (size > MOST_BYTES or time.perf_counter() - began > MOST_SECONDS):
             break

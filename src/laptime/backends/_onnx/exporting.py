@@ -27,7 +27,7 @@ import msgspec
 from laptime.backends import torch as torch_backend
 from laptime.backends._onnx import content, versions
 from laptime.backends._shared import torch
-from laptime.backends.torch.tensors import arrays, put_arrays, tensors
+from laptime.backends.torch.tensors import arrays, copy_inputs, put_arrays, tensors
 from laptime.kit.errors import LaptimeError, UserCodeError
 from laptime.measure.recorded_calls import RecordedCalls, other_batch, record
 from laptime.records.plan import Variant
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 TRACED = 2
 """Batch that a model is traced with at least if any is to do: tracers take a size of 1 for a constant."""
-_LARGE = 1_500_000_000  # bytes of weights from which on they get a file of their own; protobuf ends at 2 GiB
+LARGE = 1_500_000_000  # bytes of weights from which on they get a file of their own; protobuf ends at 2 GiB
 
 
 def export(variant: Variant, *, opset: int, batch: int | None, root: Path) -> Path:
@@ -64,11 +64,11 @@ def export(variant: Variant, *, opset: int, batch: int | None, root: Path) -> Pa
         with torch.no_grad():
             any_size = {0: "batch"} if any_wanted else {}
             sizes = [any_size if each.ndim and each.shape[0] == work.batch else {} for each in inputs]
-            program = trace_program(module, args, kwargs, inputs, opset=opset, tries=[sizes])
+            program = trace_program(module, args, kwargs, opset=opset, tries=[sizes])
             takes = program.model.graph.inputs
             _check(inputs, takes)
         held = sum(t.numel() * t.element_size() for t in [*module.parameters(), *module.buffers()])
-        program.save(str(draft / "model.onnx"), external_data=held > _LARGE)
+        program.save(str(draft / "model.onnx"), external_data=held > LARGE)
         any_batch = not any(isinstance(taken.shape[0], int) for taken in takes if taken.shape)
         batches = [work.batch, *([other_batch(work.batch)] if any_batch and any_wanted else [])]
         _record(model, module, (args, kwargs), batches).save(draft / "calls.npz")
@@ -142,28 +142,27 @@ def trace_program(
     module: torch.nn.Module,
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
-    inputs: Any,
     *,
     opset: int,
     tries: Sequence[Sequence[dict[int, str]]],
 ) -> Any:
     """The ONNX program of the first of `tries` that is possible (by input, names of dimensions that may have
-    another size), else with the sizes as they are."""
-    export: Any = partial(
-        torch.onnx.export, module, args, kwargs=kwargs, opset_version=opset, dynamo=True, verbose=False
-    )
+    another size), else with the sizes as they are. Each try has tensors of its own: tracing marks open sizes
+    on them, and what failed would fail again."""
+    export: Any = partial(torch.onnx.export, module, opset_version=opset, dynamo=True, verbose=False)
     tracing: Any = torch.export
     for named in (sizes for index, sizes in enumerate(tries) if any(sizes) and sizes not in tries[:index]):
-        open_sizes = tracing.ShapesCollection()
-        for tensor, names in zip(inputs, named, strict=True):
+        (given, keywords), open_sizes = copy_inputs((args, kwargs)), tracing.ShapesCollection()
+        for tensor, names in zip(tensors([*given, *keywords.values()]), named, strict=True):
             if names:
                 open_sizes[tensor] = names
         try:
-            return export(dynamic_shapes=open_sizes.dynamic_shapes(module, args, kwargs))
+            shapes = open_sizes.dynamic_shapes(module, given, keywords)
+            return export(given, kwargs=keywords, dynamic_shapes=shapes)
         except Exception as error:  # tried again with fewer open sizes
             sys.stderr.write(f"not for any size: {error}\n")
     try:
-        return export()
+        return export(args, kwargs=kwargs)
     except Exception as error:
         deepest: BaseException = error
         while deepest.__cause__ is not None:

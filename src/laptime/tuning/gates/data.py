@@ -29,8 +29,7 @@ def checks(pair: LoaderPair, numerics: str, again: LoaderPair | None = None) -> 
     if not pair.candidate or not pair.base:
         return [report("samples", UNDECIDED, "no training loader was found")]
     if len(pair.candidate) != len(pair.base):
-        text = f"{len(pair.candidate)} training loaders, {len(pair.base)} before"
-        return [report("samples", BROKEN, text)]
+        return [report("samples", BROKEN, f"{len(pair.candidate)} training loaders, {len(pair.base)} before")]
     repeats = again is None or all(
         one.hashes == other.hashes for one, other in zip(again.candidate, again.base, strict=False)
     )
@@ -66,10 +65,8 @@ def _common(candidate: LoaderSamples, base: LoaderSamples) -> tuple[list[str], l
     """Ids (hashes of an IterableDataset) of both, as far as they go; whether of a whole epoch."""
     one, other = (candidate.hashes, base.hashes) if base.iterable else (candidate.ids, base.ids)
     whole = candidate.complete and base.complete
-    if whole:
-        return one, other, True
-    length = min(len(one), len(other))
-    return one[:length], other[:length], False
+    length = None if whole else min(len(one), len(other))
+    return one[:length], other[:length], whole
 
 
 def _samples(candidate: LoaderSamples, base: LoaderSamples, numerics: str) -> GateCheck:
@@ -95,8 +92,7 @@ def _batches(candidate: LoaderSamples, base: LoaderSamples) -> GateCheck:
     new = len(candidate.sizes) if candidate.complete else candidate.length
     old = len(base.sizes) if base.complete else base.length
     if new is None or old is None:
-        text = "an epoch is longer than what was read, and its length is unknown"
-        return report("batches", UNDECIDED, text)
+        return report("batches", UNDECIDED, "an epoch is longer than was read, and its length is unknown")
     if new != old:
         return report("batches", BROKEN, f"{new} batches an epoch, {old} before", new, old)
     return report("batches", KEPT, f"{new} batches an epoch, as before", new, old)
@@ -128,8 +124,7 @@ def _order(candidate: LoaderSamples, base: LoaderSamples) -> GateCheck:
 def _content(candidate: LoaderSamples, base: LoaderSamples, numerics: str) -> GateCheck:
     """The samples themselves, bit for bit; other rounding is allowed to `reassociated`."""
     length = min(len(candidate.hashes), len(base.hashes))
-    pairs = zip(candidate.hashes[:length], base.hashes[:length], strict=True)
-    unequal = sum(a != b for a, b in pairs)
+    unequal = sum(a != b for a, b in zip(candidate.hashes, base.hashes, strict=False))
     if not length:
         return report("content", UNDECIDED, "no sample was read")
     if unequal and numerics != "exact":
@@ -156,8 +151,7 @@ class _Streams:
 
 def _augmentation(candidate: LoaderSamples, base: LoaderSamples) -> GateCheck:
     """Random transforms stay random: from worker to worker, from epoch to epoch."""
-    new, old = _Streams(candidate.draws), _Streams(base.draws)
-    name = "augmentation"
+    name, new, old = "augmentation", _Streams(candidate.draws), _Streams(base.draws)
     if not new.reads or not old.reads:
         return report(name, UNDECIDED, "no sample could be read several times")
     if not old.is_random and not new.is_random:
@@ -191,8 +185,7 @@ def _find_repeats(of: LoaderSamples) -> float | None:
 def _distribution(candidate: LoaderSamples, base: LoaderSamples) -> GateCheck:
     """Means of samples: of the same samples paired, and as distributions; equal bits need neither."""
     if candidate.hashes and Counter(candidate.hashes) == Counter(base.hashes):
-        text = f"{len(base.hashes)} samples bit for bit the same"
-        return report("distribution", KEPT, text, 0.0, 0.0)
+        return report("distribution", KEPT, f"{len(base.hashes)} samples bit for bit the same", 0.0, 0.0)
     new = [value for value in candidate.values if value is not None]
     old = [value for value in base.values if value is not None]
     if min(len(new), len(old)) < FEWEST:
@@ -217,11 +210,10 @@ def _find_shift(candidate: LoaderSamples, base: LoaderSamples) -> float:
         for key, value in zip(base.ids, base.values, strict=False)
         if value is not None and (new := ours.get(key)) is not None
     ]
-    values = [value for value in base.values if value is not None]
     if len(differences) < FEWEST:
         return 0.0
     mean = abs(fmean(differences))
-    if mean < 1e-3 * max(stdev(values), 1e-12):
+    if mean < 1e-3 * max(stdev(value for value in base.values if value is not None), 1e-12):
         return 0.0
     return mean / max(stdev(differences) / math.sqrt(len(differences)), 1e-12)
 

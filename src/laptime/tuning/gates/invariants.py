@@ -189,7 +189,5 @@ def _clipping(comparison: NumericsComparison) -> GateCheck:
             if norm > CLIPPED * before and norm > LOOSENED * old:
                 text = f"step {number}: gradients are no longer clipped: norm {norm:.4g}, {old:.4g} before"
                 return report("clipping", BROKEN, text, norm, old * LOOSENED)
-    text = (
-        f"gradients are clipped as before ({clipped} times)" if clipped else "the script clips no gradients"
-    )
-    return report("clipping", KEPT, text)
+    text = f"gradients are clipped as before ({clipped} times)"
+    return report("clipping", KEPT, text if clipped else "the script clips no gradients")

@@ -60,12 +60,7 @@ ALONG_ACROSS = 10.0
 what was rounded is a factor that all elements share (a sum of residuals near zero)."""
 MANY = 16  # elements of a gradient from which on its length along its own direction is asked for, too
 STATISTICS = 0.05  # the same of BatchNorm's running statistics and other buffers without a simulation
-CHECKS = {
-    "gradients": "gradients",
-    "parameters": "parameters",
-    "buffers": "buffers",
-    "optimizer": "optimizer_state",
-}
+CHECKS = {name: name for name in ("gradients", "parameters", "buffers")} | {"optimizer": "optimizer_state"}
 """Name of the check of each group."""
 _WORDS = {"statistics": "steps of BatchNorm's running statistics"}
 _RUNNING = ("running_mean", "running_var", "num_batches_tracked")
@@ -260,9 +255,8 @@ class _Tolerances:
             missing = [each for each in self._comparison.unmatched if each.startswith(f"{group}: ")]
             if missing:
                 more = f", nor {len(missing) - 1} more" if len(missing) > 1 else ""
-                results.append(
-                    report(name, BROKEN, f"{missing[0]} is not on both sides{more}", len(missing), 0)
-                )
+                text = f"{missing[0]} is not on both sides{more}"
+                results.append(report(name, BROKEN, text, len(missing), 0))
             elif group == "buffers":
                 running = [row for row in rows if row.name.endswith(_RUNNING)]
                 others = [row for row in rows if not row.name.endswith(_RUNNING)]

@@ -17,7 +17,7 @@ import resource
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -60,9 +60,15 @@ def inputs_in(path: Path, *, as_arrays: bool = False) -> list[list[Any]]:
         ]
     if as_arrays:
         return calls
+    return [to_tensors(inputs, about.get("types", ())) for inputs in calls]
+
+
+def to_tensors(given: Sequence[Array], types: Sequence[str]) -> list[Any]:
+    """Arrays as tensors of these types, as torch names them; none: of their own."""
     import torch
 
-    return [list(map(torch.from_numpy, inputs)) for inputs in calls]
+    both = zip(given, types or [each.dtype.name for each in given], strict=True)
+    return [torch.from_numpy(each).to(getattr(torch, name)) for each, name in both]
 
 
 def leaves(output: Any) -> Iterator[Any]:
@@ -167,7 +173,7 @@ def outputs(model: Model, calls: list[list[Any]], path: str, *, threads: int = T
             made = arrays(output)
             about = about or {"names": names_of(output), "types": types_of(output)}
         except Exception as error:
-            counts.append(f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0][:200]}")
+            counts.append(_words(error))
             continue
         changed = changed or not all(map(_equal, given, inputs))
         held |= {f"{at}_{place}": array for place, array in enumerate(made)}
@@ -177,7 +183,7 @@ def outputs(model: Model, calls: list[list[Any]], path: str, *, threads: int = T
     again = arrays(model(*map(_copy, calls[0]))) if (ran := isinstance(counts[0], int)) else []
     first = [held[f"0_{place}"] for place in range(len(again))]
     repeats = all(one.tobytes() == other.tobytes() for one, other in zip(again, first, strict=True))
-    about["laid"] = not ran or all(map(_alike, leaves(model(*map(_stride, calls[0]))), first))
+    about["laid"] = not ran or not _find_fault(model, map(_stride, calls[0]), first)
     np.savez(path, **held)  # type: ignore[arg-type]
     right = [
         (inputs, [held[f"{index}_{place}"] for place in range(count)])
@@ -206,13 +212,23 @@ def again_and_again(
     while right and made < most and time.perf_counter() - began < seconds * (LONGER if made < SOME else 1):
         inputs, before = right[made % len(right)]
         made += 1
-        try:
-            output = model(*map(_copy, inputs))
-        except Exception as error:
-            return made, f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0][:200]}"
-        if not all(map(_alike, leaves(output), before)):
-            return made, "outputs differ from before for the same inputs"
+        if wrong := _find_fault(model, map(_copy, inputs), before):
+            return made, wrong
     return made, ""
+
+
+def _find_fault(model: Model, inputs: Iterable[Any], right: list[Array]) -> str:
+    """What is wrong about a call; "" if nothing is."""
+    try:
+        output = model(*inputs)
+    except Exception as error:
+        return _words(error)
+    is_same = all(map(_alike, leaves(output), right))
+    return "" if is_same else "outputs differ from before for the same inputs"
+
+
+def _words(error: Exception) -> str:
+    return f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0][:200]}"
 
 
 def by_threads(model: Model, right: list[tuple[list[Any], list[Array]]], threads: int) -> tuple[int, str]:

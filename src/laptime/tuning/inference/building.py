@@ -32,6 +32,7 @@ class Origin:
     batch: int
     varies: list[bool]
     outputs: list[str | None] | None
+    types: list[str]  # of the outputs
     calibration: str
     names: Sequence[str] | None  # keywords of its tensors if the inputs are a sample of the user's
     device: str = "cpu"
@@ -57,7 +58,7 @@ def build(
     Returns `refused`: why not, or "". `form`."""
     begins, place = Origin(**origin), Path(folder)
     draft = begins.draft(file)
-    draft.settings["outputs"] = begins.outputs
+    draft.settings |= {"outputs": begins.outputs, "output_types": begins.types}
     if is_as_exported(Recipe.from_json(recipe)):
         draft.export = Path(export)
     if begins.device != "cpu":

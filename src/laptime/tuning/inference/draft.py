@@ -10,10 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from msgspec.structs import replace
-
 from laptime.backends import torch as torch_backend
 from laptime.backends.torch.tensors import is_tensor, map_leaves, tensors
+from laptime.kit.errors import UsageError
 from laptime.records.plan import Variant
 from laptime.tuning.inference.arm_process import names_of
 
@@ -59,25 +58,25 @@ class Draft:
 
 
 def load_target(target: str, sample: Sample | None = None, device: str = "cpu") -> TorchModel:
-    """The target in PyTorch, with weights drawn from the seed if it has none; in float32 if any are narrower.
+    """The target in PyTorch, in its own types, with weights drawn from the seed if it has none.
     sample: inputs of a call in place of the target's own. device: where model and inputs lie."""
     from laptime.backends.torch.loading import load
 
     variant = Variant(target=target, device=device, dtype="auto", options={"mode": "eval"})
     torch_backend.imports(variant)
-    model = load(variant, sample.inputs() if sample else None)
-    held = [each.state_dict() for each in model.modules()], model.workload(model.own_batch() or 1).inputs
-    if any(each.is_floating_point() and each.dtype.itemsize < 4 for each in tensors(held)):
-        model = load(replace(variant, dtype="float32"), sample.inputs() if sample else None)
-    return model
+    return load(variant, sample.inputs() if sample else None)
 
 
 def by_position(model: TorchModel, batch: int) -> tuple[torch.nn.Module, list[torch.Tensor]]:
-    """A loaded target as a module that takes its tensors by position, and inputs of this batch size."""
+    """A loaded target as a module that takes its tensors by position, and inputs of this batch size.
+    Raises UsageError: some are sparse."""
     from laptime.backends._onnx.exporting import call_of
 
     module, args, kwargs = call_of(model.workload(batch))
-    inputs = [tensor.contiguous() for tensor in tensors([*args, *kwargs.values()])]
+    given = tensors([*args, *kwargs.values()])
+    if any(str(tensor.layout) != "torch.strided" for tensor in given):
+        raise UsageError("it takes sparse tensors", why="no runtime's folder does", next="make them dense")
+    inputs = [tensor.contiguous() for tensor in given]
     is_plain = not kwargs and all(map(is_tensor, args))
     # Packages of vision models, which give tensors, tuples or dicts.
     is_simple = type(module).__module__.partition(".")[0] in ("torch", "torchvision", "timm")

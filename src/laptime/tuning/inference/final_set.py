@@ -20,19 +20,9 @@ from laptime.probes import energy
 from laptime.records.quantity import BROKEN, KEPT, UNDECIDED, Judgement
 from laptime.records.tuning import Point
 from laptime.tuning.gates.invariants import word
+from laptime.tuning.inference import setups
 from laptime.tuning.inference.evaluator import ModelEvaluator
-from laptime.tuning.inference.setups import (
-    FEWEST,
-    Seen,
-    Setup,
-    Visit,
-    choose,
-    cost_of,
-    distance,
-    table,
-    upper_end,
-    with_threads,
-)
+from laptime.tuning.inference.setups import Setup, Visit, with_threads
 from laptime.tuning.inference.sides import Timing
 from laptime.tuning.optimization import Recipe
 from laptime.tuning.recipe_file import list_applied
@@ -81,7 +71,7 @@ def _point(
     evaluator: ModelEvaluator,
     recipe: Recipe,
     setup: Setup,
-    seen: Timing | Seen,
+    seen: Timing | setups.Seen,
     rate: float,
     joules: float | None,
     *,
@@ -96,7 +86,7 @@ def _point(
         **asdict(setup),
         latency=by * median(seen.seconds),
         ci95=interval and (by * interval[0], by * interval[1]),
-        bound=upper_end(limits.slo, seen.seconds) if limits.slo else None,
+        bound=setups.upper_end(limits.slo, seen.seconds) if limits.slo else None,
         throughput=rate,
         peak=seen.peak,
         energy=joules,
@@ -125,7 +115,7 @@ def within_limits(evaluator: ModelEvaluator, found: Recipe) -> Recipe:
 
     def far(recipe: Recipe) -> float:
         timing, limits = evaluator.timings[recipe], evaluator.limits
-        return distance(limits.checks(timing.seconds, timing.peak)) if timing.seconds else float("inf")
+        return setups.distance(limits.checks(timing.seconds, timing.peak)) if timing.seconds else float("inf")
 
     by_goal = sorted(evaluator.timings, key=figure)
     for recipe in by_goal:
@@ -157,7 +147,7 @@ def _is_same(evaluator: ModelEvaluator, recipe: Recipe, batch: int = 0) -> bool:
 
 
 VISIT = 3.0  # seconds of a visit, about. Its processes are new ones, which takes as long
-KEPT_FOR, FOR_LIMITS = 2, FEWEST + 1
+KEPT_FOR, FOR_LIMITS = 2, setups.FEWEST + 1
 """Visits of each setup that time is kept back for: after two it is known what is far better, and setups are
 closer to each other than to a runtime that no time was left for. A limit takes more.
 """
@@ -167,7 +157,7 @@ CALLS, WITH_LIMITS = 3, 10  # calls of a visit at least: of each instance; if a 
 def setups_of(evaluator: ModelEvaluator) -> list[Setup]:
     """Return the setups to choose from; for throughput alone, none that leaves half of the CPUs idle."""
     request, cpus = evaluator.request, room()
-    every = table(cpus, request.instances, request.batches or [evaluator.batch])
+    every = setups.table(cpus, request.instances, request.batches or [evaluator.batch])
     if not request.is_throughput:
         return every
     return [each for each in every if 2 * each.instances * each.threads > cpus]
@@ -185,7 +175,7 @@ def deploy(
     """The best setup of a recipe, with its number of threads in the recipe, and all setups as points.
     until: second of the session at which measuring ends. noise: standard deviation of a round. Returns the
     recipe as it is on one instance if no setup runs and computes the same."""
-    request, setups = evaluator.request, setups_of(evaluator)
+    request, every = evaluator.request, setups_of(evaluator)
 
     def visit(setup: Setup) -> Visit | None:
         say(f"{setup.instances} x {setup.threads} threads, batch {setup.batch}")
@@ -195,13 +185,13 @@ def deploy(
         except TrialFailed:
             return None
 
-    best, seen = choose(
-        setups,
+    best, seen = setups.choose(
+        every,
         visit,
         limits=evaluator.limits,
         noise=max(noise, LEAST_NOISE),
         is_over=lambda: evaluator.elapsed() > until,
-        cost=cost_of(request.goal, room()),
+        cost=setups.cost_of(request.goal, room()),
     )
     if best is not None and not _is_same(evaluator, with_threads(recipe, best.threads), best.batch):
         best = None

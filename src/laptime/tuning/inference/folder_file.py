@@ -81,8 +81,8 @@ def say_inputs(settings: dict[str, Any], calls: RecordedCalls, device: str) -> s
     calls: that it was compared on."""
     given = calls.calls[0].inputs
     sizes = settings.get("takes") or [list(array.shape) for array in given]
-    both = zip(given, sizes, strict=True)
-    tensors = ", ".join(f"{array.dtype}{shape}".replace("None", "any") for array, shape in both)
+    both = zip(calls.types or [array.dtype for array in given], sizes, strict=True)
+    tensors = ", ".join(f"{kind}{shape}".replace("None", "any") for kind, shape in both)
     return f"{tensors}; {'any thread may call it' if device == 'cpu' else 'one call at a time'}"
 
 

@@ -53,7 +53,7 @@ class Folders:
     def __post_init__(self) -> None:
         self.is_file = "onnx_file" in self.surveyed["facts"]  # nothing of it is PyTorch's
         self.interpreters = self.request.interpreters  # that other packages live in
-        names = ("batch", "names", "varies", "outputs", "device", "lengths")
+        names = ("batch", "names", "varies", "outputs", "types", "device", "lengths")
         known = {name: self.surveyed[name] for name in names}
         self._origin = Origin(target=self.request.target, calibration=str(self.calibration), **known)
         self._folders: dict[Recipe, Path] = {}

@@ -68,7 +68,6 @@ class ModelRequest:
     device: Annotated[
         str, Option("Device: cpu, cuda, cuda:1. [default: the first CUDA device, else the CPU]", "NAME")
     ] = "cpu"
-    # see `samples`
     inputs: Annotated[
         str,
         Option(
@@ -76,14 +75,12 @@ class ModelRequest:
             "FILE.py:FUNCTION",
         ),
     ] = ""
-    # see `metric`
     metric: Annotated[
         str,
         Option(
             "Function that scores a list of outputs for these samples; higher is better.", "FILE.py:FUNCTION"
         ),
     ] = ""
-    # see `limits`
     slo: Annotated[
         str, Option("Latency limit of the tuned model; the upper end of the interval decides.", "20ms@p99")
     ] = ""
@@ -98,7 +95,6 @@ class ModelRequest:
     certify: Certify = False
     resume: Resume = False
     dry_run: DryRun = False
-    # see `Interpreters`
     python: Annotated[
         str,
         Option("Environment that has a runtime: openvino=.venv-ov. [default: laptime's own]", "NAME=PATH"),

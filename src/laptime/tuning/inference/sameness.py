@@ -16,7 +16,7 @@ from typing import Any, cast
 import numpy as np
 from msgspec import structs
 
-from laptime.analysis.agreement import LIMITS, Call, judge, measure
+from laptime.analysis.agreement import ASKS, LIMITS, Call, judge, measure
 from laptime.analysis.student_t import t_quantile
 from laptime.kit.errors import LaptimeError, TargetError
 from laptime.kit.text import count
@@ -71,18 +71,22 @@ def sameness(
     is_double = {each.dtype.name for each in arrays if each.dtype.kind == "f"} == {"float64"}
     # Else it computes in float32, whatever goes in and comes out.
     is_double = is_double and 0 < max(recorded.rounding, default=0.0) < LIMITS["float64"].rms
-    agreement = compare(run, recorded, against=REFERENCE, dtype="float64" if is_double else "float32")
+    dtype = "float64" if is_double else (about or {}).get("precision", "float32")
+    agreement = compare(run, recorded, against=REFERENCE, dtype=dtype)
     if numerics == "exact" and any(error.absolute for error in agreement.outputs):
         numerics = "reassociated"
     both = zip(made, recorded.calls, strict=True)
     pairs = (zip(ours, call.outputs, strict=False) for ours, call in both if not isinstance(ours, str))
+    kind = precision if numerics == "precision" else agreement.dtype
+    is_weighed = ("metric", KEPT) in [(each.name, each.outcome) for each in more]
     is_finite = all(np.isfinite(one).all() or not np.isfinite(other).all() for one, other in chain(*pairs))
     text = "finite wherever the model's are" if is_finite else "infinite or NaN, but the model's are not"
     checks = [
         *(_kinds(answer, about) if about and about["types"] and "types" in answer else ()),
         report("finite", KEPT if is_finite else BROKEN, f"outputs are {text}"),
-        *_outputs(agreement, recorded, made, precision if numerics == "precision" else agreement.dtype, more),
-        *_calls(answer),
+        *_outputs(agreement, recorded, made, kind, is_weighed=is_weighed),
+        *(() if is_weighed else _masks(recorded, made, kind)),
+        *_calls({**answer, "changed": answer["changed"] and not (about or {}).get("changes")}),
         *more,
     ]
     gate = Gate(numerics=cast(Numerics, numerics), steps=len(recorded.calls))
@@ -162,21 +166,37 @@ def _kinds(answer: dict[str, Any], about: Mapping[str, Any]) -> Iterator[GateChe
 
 
 def _outputs(
-    agreement: Agreement,
-    recorded: RecordedCalls,
-    made: list[Arrays | str],
-    dtype: str,
-    more: Sequence[GateCheck],
+    agreement: Agreement, recorded: RecordedCalls, made: list[Arrays | str], dtype: str, *, is_weighed: bool
 ) -> list[GateCheck]:
-    """Errors over all calls; if they are too large, those of the first call tell which inputs show it."""
+    """Errors over all calls; if they are too large, those of the first call tell which inputs show it.
+    is_weighed: a metric is as good."""
     word, sentence, share = judge(agreement, dtype)
     worst = max((error.rms for error in agreement.outputs), default=None)
     if word == "same":
         return [report("outputs", KEPT, sentence, worst)]
     if word == "unknown":
-        is_weighed = share > 1 and ("metric", KEPT) in [(each.name, each.outcome) for each in more]
-        return [report("outputs", KEPT if is_weighed else UNDECIDED, sentence, worst)]
+        return [report("outputs", KEPT if share > 1 and is_weighed else UNDECIDED, sentence, worst)]
     return [report(_where(agreement, recorded, made, dtype), BROKEN, sentence, worst)]
+
+
+OF_MASKED, LEAST_MASKED = 4.0, 0.04
+"""Times the error of the measured inputs, and of the limit, that one may be where only a mask is another."""
+
+
+def _masks(recorded: RecordedCalls, made: list[Arrays | str], dtype: str) -> Iterator[GateCheck]:
+    """In few bits errors may be within those of rounding though a mask has no effect: then they are far above
+    those that the same inputs have behind the first mask."""
+    first, errors = recorded.calls[0], list[float]()
+    for ours, call in zip(made, recorded.calls, strict=True):
+        if isinstance(ours, str) or dtype in ("float32", "float64"):
+            return
+        changed = [both for both in zip(call.inputs, first.inputs, strict=True) if not np.array_equal(*both)]
+        if not errors or (len(changed) == 1 and np.isin(changed[0][0], (0, 1)).all()):
+            found = measure([Call(ours, call.outputs, call.batch)], against=REFERENCE).outputs
+            errors.append(max((each.rms for each in found if not each.exact), default=0.0))
+    if max(errors) > max(OF_MASKED * errors[0], LEAST_MASKED * LIMITS[dtype].rms):
+        text = f"RMS error {max(errors):.1g} behind another mask, {errors[0]:.1g} behind the first one"
+        yield report("held_out_inputs", UNDECIDED, f"{text}: {ASKS}", max(errors))
 
 
 def _where(agreement: Agreement, recorded: RecordedCalls, made: list[Arrays | str], dtype: str) -> str:

@@ -18,6 +18,7 @@ import numpy as np
 from laptime.kit.errors import TargetError, UsageError
 from laptime.measure.recorded_calls import Array, RecordedCalls
 from laptime.targets import file
+from laptime.tuning.inference.arm_process import to_tensors, types_of
 
 MOST = 1000  # samples that are drawn at most
 
@@ -28,6 +29,7 @@ class Sample:
 
     arrays: list[Array]  # in the order in which the call takes them
     names: tuple[str, ...] = ()  # keywords of the arrays; () if they are given by position
+    types: Sequence[str] = ()  # of their tensors, see `RecordedCalls`
 
     def reorder(self, names: Sequence[str]) -> Sample:
         """Return the sample with its keywords in another order; the same if there are none.
@@ -40,14 +42,13 @@ class Sample:
                 why=f"the model is called with {', '.join(names) or 'no keywords'}",
                 next="yield dicts with these names",
             )
-        by_name = dict(zip(self.names, self.arrays, strict=True))
-        return Sample([by_name[name] for name in names], tuple(names))
+        order = [self.names.index(name) for name in names]
+        types = [self.types[at] for at in order if self.types]
+        return Sample([self.arrays[at] for at in order], tuple(names), types)
 
     def inputs(self) -> Any:
         """Return the inputs of a target: tensors by keyword, by position, or the only one."""
-        import torch
-
-        tensors = list(map(torch.from_numpy, self.arrays))
+        tensors = to_tensors(self.arrays, self.types)
         return dict(zip(self.names, tensors, strict=True)) if self.names else tuple(tensors)
 
 
@@ -72,7 +73,8 @@ def draw(function: str) -> Iterator[Sample]:
 def first_of(calls: Path, names: Iterable[str]) -> Sample:
     """The sample of the first recorded call of a file. names: keywords of its inputs, none if they are
     given by position."""
-    return Sample(RecordedCalls.load(calls).calls[0].inputs, tuple(names))
+    recorded = RecordedCalls.load(calls)
+    return Sample(recorded.calls[0].inputs, tuple(names), recorded.types)
 
 
 def _sample(function: str, number: int, value: Any) -> Sample:
@@ -83,10 +85,10 @@ def _sample(function: str, number: int, value: Any) -> Sample:
         parts = list(value) if isinstance(value, tuple | list) else [value]
     if not parts or not all(hasattr(part, "shape") and hasattr(part, "dtype") for part in parts):
         raise _unusable(function, f"sample {number} is not made of tensors")
-    arrays = [np.array(part) for part in parts]
+    arrays = [np.array(part.float() if "bfloat16" in str(part.dtype) else part) for part in parts]
     if any(array.dtype.kind in "fc" and np.isnan(array).any() for array in arrays):
         raise _unusable(function, f"sample {number} holds NaN, which no output can be compared on")
-    return Sample(arrays, names)
+    return Sample(arrays, names, types_of(parts))
 
 
 def _kinds(sample: Sample) -> Any:

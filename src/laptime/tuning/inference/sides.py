@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -245,5 +245,6 @@ class Sides:
             ]
             for inputs in own
         ]
-        RecordedCalls([RecordedCall(batch, inputs, []) for inputs in resized]).save(path)
+        calls = [RecordedCall(batch, inputs, []) for inputs in resized]
+        replace(self.recorded, calls=calls, optional=[]).save(path)
         return path

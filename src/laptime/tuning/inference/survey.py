@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -21,21 +21,13 @@ from laptime.backends.torch import place
 from laptime.backends.torch.tensors import arrays, tensors
 from laptime.kit import system_files
 from laptime.kit.errors import TargetError, UsageError, UserCodeError
-from laptime.measure.recorded_calls import (
-    Array,
-    RecordedCall,
-    RecordedCalls,
-    Run,
-    other_batch,
-    record,
-    record_calls,
-)
+from laptime.measure.recorded_calls import Array, RecordedCall, Run, other_batch, record, record_calls
 from laptime.records.environment import Device
 from laptime.records.plan import Variant
 from laptime.tuning.catalogue import allocator, huge_pages
 from laptime.tuning.catalogue.flush_denormal import MATTERS, SMALLEST_NORMAL
 from laptime.tuning.inference import samples as samples_of_user
-from laptime.tuning.inference.arm_process import Cpu, types_of
+from laptime.tuning.inference.arm_process import Cpu, to_tensors, types_of
 from laptime.tuning.inference.draft import NoDraft, by_position, first_words, load_target, plain, structure_of
 from laptime.tuning.inference.samples import Sample
 from laptime.tuning.loop_profile import LoopProfile
@@ -60,9 +52,9 @@ def survey(
     Returns:
         `refused`: why it cannot be tuned, or "". `batch`; `varies`, `outputs`, `types`, `lengths`: see
         `Draft`; `facts`, `threads`, `inputs` in words, `origin`, `libraries`, `instructions`. `names`: of the
-        samples' tensors, [] by position, None without samples. `samples`: calls that are samples.
-        `device`: where the model ran; `devices`: what is known of it, as records. `peak`: bytes of this
-        process.
+        samples' tensors, [] by position, None without samples. `samples`: calls that are samples. `changes`:
+        a call changes its inputs. `device`: where the model ran; `devices`: what is known of it, as records.
+        `peak`: bytes of this process.
 
     Raises:
         LaptimeError: the target cannot be loaded or called, or the samples are not what it takes.
@@ -90,19 +82,24 @@ def survey(
     shapes = {tuple(array.shape for array in call.inputs) for call in recorded.calls[:held]}
     recorded.optional.extend(range(len(recorded.calls), len(recorded.calls) + len(others)))
     recorded.calls.extend(others)
+    recorded.types.extend(reference.types)
     recorded.save(Path(calls))
-    RecordedCalls(recorded.calls[:1], recorded.undetermined, recorded.rounding).save(Path(calibration))
+    replace(recorded, calls=recorded.calls[:1], optional=[]).save(Path(calibration))
+    given = [np.array(each) for each in recorded.calls[0].inputs]
+    run(given)
+    both = zip(given, recorded.calls[0].inputs, strict=True)
     try:
         outputs, types = reference.outputs()
     except NoDraft as refused:
         return {"refused": str(refused)}
-    as_they_are = ("batch", "varies", "threads", "inputs", "libraries", "device")
+    as_they_are = ("batch", "varies", "threads", "inputs", "libraries", "device", "precision")
     return {
         **{name: getattr(reference, name) for name in as_they_are},
         "refused": recorded.undetermined,
         "outputs": outputs,
         "types": types,
         "lengths": lengths,
+        "changes": any(one.tobytes() != other.tobytes() for one, other in both),
         "facts": sorted(reference.facts | {"varying_shapes"} if len(shapes) > 1 else reference.facts),
         "origin": f"from {samples}" if samples else reference.origin,
         "devices": msgspec.to_builtins(list(reference.devices)),
@@ -180,6 +177,8 @@ class Reference:
     outputs: Callable[[], tuple[Sequence[str | None] | None, list[str]]]
     # by input, sizes of tables that its whole numbers may be places in, see `beyond`
     tables: Sequence[Sequence[int] | None] = ()
+    types: Sequence[str]  # of its inputs
+    precision: str = "float32"  # of weights and inputs, the coarsest: what outputs are held to
     facts: frozenset[str]  # of `tuning.loop_profile.FACT_SENTENCES`
     threads: int  # in a call; 0: the runtime's own choice
     inputs: str  # in words
@@ -245,11 +244,11 @@ def of_torch(target: str, batch: int, sample: Sample | None, device: str = "cpu"
     model = load_target(target, sample, str(where))
     batch = batch or model.own_batch() or 1
     module, inputs = by_position(model, batch)
-    any_batch = model.batch_leads()
+    any_batch, types = model.batch_leads(), types_of(inputs)
 
     def run(given: list[Array]) -> list[Array]:
         with torch.no_grad():
-            return arrays(module(*(torch.from_numpy(each).to(where) for each in given)))
+            return arrays(module(*(each.to(where) for each in to_tensors(given, types))))
 
     def outputs() -> tuple[Sequence[str | None] | None, list[str]]:
         with torch.no_grad():
@@ -259,6 +258,7 @@ def of_torch(target: str, batch: int, sample: Sample | None, device: str = "cpu"
     told = model.inputs_of(batch)
     classes = {each.__name__ for part in module.modules() for each in type(part).__mro__}
     facts = facts_of_cuda(where) if where.type == "cuda" else facts_of_machine() | _of_weights(module)
+    held = types_of([*tensors(module.state_dict()), *inputs])
     sizes: set[Any] = {getattr(part, "num_embeddings", 0) for part in module.modules()} - {0}
     return Reference(
         run=run,
@@ -269,6 +269,8 @@ def of_torch(target: str, batch: int, sample: Sample | None, device: str = "cpu"
         keywords=list(call_of(model.workload(batch))[2]),
         outputs=outputs,
         tables=[None] * len(inputs) if where.type == "cuda" else _tables(run, arrays(inputs), sizes),
+        types=types,
+        precision=next((each for each in ("bfloat16", "float16") if each in held), "float32"),
         facts=facts | {fact for fact, name in _KINDS.items() if name in classes},
         threads=torch.get_num_threads(),
         inputs=told["shapes"],
@@ -332,6 +334,7 @@ def of_file(target: str, batch: int, sample: Sample | None, device: str = "cpu")
         tables=_tables(model.outputs, first, TABLES),
         facts=facts_of_machine() | FACTS,
         threads=0,
+        types=types_of(first),
         inputs=", ".join(shapes),
         origin="random: floats from N(0, 1), whole numbers 0 and 1",
         libraries=model.libraries(),

@@ -11,23 +11,30 @@ from dataclasses import dataclass
 from statistics import geometric_mean, median
 from typing import Literal
 
-from laptime.experiment.pairs import FEWEST, LEAST, Visited, interval
+from laptime.experiment.pairs import FEWEST, LEAST, Pair, Visited, interval
 from laptime.kit.units import show
-from laptime.records.tuning import Measured, Shortfall
+from laptime.records.tuning import Measured, Shortfall, Speedup
 
 MOST_RESERVED = 0.4
 """Share of the budget that is kept back at most for more than the least: something is tried first."""
 CAUTION = 1.15  # factor on what is kept back: a machine that others use is slower at times
 
 
-def speed(visits: Sequence[Visited]) -> Measured:
-    """Speed of one side: geometric means over its processes, whose ratio is that of the pairs; the largest
-    peak."""
-    steps = [median(visit.seconds) for visit in visits]
+def speeds(pairs: Sequence[Pair], gain: Speedup | None) -> tuple[Measured, Measured]:
+    """Speeds of both sides, as it is and final, as far apart as the gain: it weighs rounds, and without those
+    that something else disturbed the sides differ by another factor than their medians do."""
+    seen = (pair.baseline.figure / pair.final.figure for pair in pairs)
+    by = math.sqrt(gain.value / geometric_mean(seen)) if gain else 1.0
+    return speed([pair.baseline for pair in pairs], by), speed([pair.final for pair in pairs], 1 / by)
+
+
+def speed(visits: Sequence[Visited], by: float = 1.0) -> Measured:
+    """Speed of one side: geometric means over its processes, times longer by a factor; the largest peak."""
+    steps = [by * median(visit.seconds) for visit in visits]
     peaks = [visit.peak for visit in visits if visit.peak]
     return Measured(
         step=geometric_mean(steps),
-        throughput=geometric_mean(visit.rate for visit in visits),
+        throughput=geometric_mean(visit.rate for visit in visits) / by,
         processes=len(visits),
         steps=sum(len(visit.seconds) for visit in visits),
         samples=[visit.seconds for visit in visits],

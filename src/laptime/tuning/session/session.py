@@ -287,9 +287,8 @@ class Session(Record):
                 hurried=cost.hurried,
                 is_decided=subject.is_decided,
             ):
-                sides = zip(*(pair[:2] for pair in pairs), strict=True)
-                baseline, final = map(final_gain.speed, sides)
                 speedup = gain(ratios(pairs), subject.apart, subject.forked)
+                baseline, final = final_gain.speeds(pairs, speedup)
                 average = (self.elapsed() - began) / len(pairs)
                 cost = replace(cost, pair=max(cost.pair, average), hurried=max(cost.hurried, average))
                 self.set(baseline=baseline, final=final, speedup=speedup)

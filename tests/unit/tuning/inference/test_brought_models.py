@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 pytest.importorskip("torch")
 
-from laptime.kit.errors import UserCodeError
+from laptime.kit.errors import UsageError, UserCodeError
 from laptime.measure.recorded_calls import RecordedCalls
+from laptime.tuning.inference import arm_process
+from laptime.tuning.inference.draft import Draft
+from laptime.tuning.inference.runtimes.pytorch import graph_of
+from laptime.tuning.inference.sameness import sameness
 from laptime.tuning.inference.survey import survey
 
 pytestmark = pytest.mark.torch
@@ -64,6 +69,12 @@ def half():
 def bfloat16():
     return build(torch.bfloat16)
 
+def changing():
+    return (lambda x: x.relu_() * 2), torch.randn(4, 3)
+
+def sparse():
+    return (lambda x: torch.sparse.sum(x, 1).to_dense()), torch.eye(4).to_sparse()
+
 def zeros():
     table, weights = torch.nn.Embedding(40, 4), torch.nn.Parameter(torch.randn(4))
     class Words(torch.nn.Module):
@@ -77,16 +88,22 @@ def zeros():
 
 
 @pytest.mark.parametrize(
-    ("function", "takes"), [("double", "float64"), ("half", "float32"), ("bfloat16", "float32")]
+    ("function", "kind", "precision"),
+    [("double", "float64", "float32"), ("half", "float16", "float16"), ("bfloat16", "bfloat16", "bfloat16")],
 )
-def test_double_precision_stays_and_what_is_narrower_becomes_single(
-    function: str, takes: str, tmp_path: Path
+def test_a_model_is_called_and_compared_in_its_own_type(
+    function: str, kind: str, precision: str, tmp_path: Path
 ) -> None:
-    """A model in float64 was tuned in float32, and its folder refused what it is called with."""
+    """Narrower ones were tuned in float32: the gain was that over another model."""
     (tmp_path / "model.py").write_text(NARROW)
-    assert surveyed(function, tmp_path, tmp_path / "model.py") == ""
-    first = RecordedCalls.load(tmp_path / "calls.npz").calls[0]
-    assert [str(each.dtype) for each in (*first.inputs, *first.outputs)] == [takes, takes]
+    paths = {name: str(tmp_path / f"{name}.npz") for name in ("calls", "calibration")}
+    about = survey(target=f"{tmp_path / 'model.py'}:{function}", batch=0, samples="", **paths)
+    assert (about["refused"], about["types"], about["precision"]) == ("", [kind], precision)
+    recorded = RecordedCalls.load(tmp_path / "calls.npz")
+    assert recorded.types == [kind]
+    (given,) = arm_process.inputs_in(tmp_path / "calls.npz")[0]
+    assert str(given.dtype) == f"torch.{kind}"
+    assert recorded.calls[0].outputs[0].dtype == (np.float32 if kind == "bfloat16" else kind)
 
 
 def test_words_that_are_all_zero_fill_their_table_and_a_mask_does_not(tmp_path: Path) -> None:
@@ -95,6 +112,38 @@ def test_words_that_are_all_zero_fill_their_table_and_a_mask_does_not(tmp_path: 
     calls = RecordedCalls.load(tmp_path / "calls.npz").calls
     assert max(call.inputs[0].max() for call in calls) == 39
     assert {number for call in calls for number in call.inputs[1].ravel()} == {0, 1}
+
+
+def test_a_model_that_changes_its_inputs_may_be_followed_in_that(tmp_path: Path) -> None:
+    (tmp_path / "model.py").write_text(NARROW)
+    paths = {name: str(tmp_path / f"{name}.npz") for name in ("calls", "calibration")}
+    about = survey(target=f"{tmp_path / 'model.py'}:changing", batch=0, samples="", **paths)
+    recorded, calls = (
+        RecordedCalls.load(tmp_path / "calls.npz"),
+        arm_process.inputs_in(tmp_path / "calls.npz"),
+    )
+    answer = arm_process.outputs(lambda x: x.relu_() * 2, calls, str(tmp_path / "made.npz"), threads=0)
+    told = {"numerics": "exact", "precision": "float32"}
+    assert sameness(recorded, tmp_path / "made.npz", answer, about=about, **told)[0].word == "passed"
+    other = sameness(recorded, tmp_path / "made.npz", answer, about={**about, "changes": False}, **told)[0]
+    assert (other.word, other.reason.partition(":")[0]) == ("failed", "inputs")
+
+
+def test_lengths_that_cannot_be_open_are_fixed_and_the_model_is_exported_all_the_same(tmp_path: Path) -> None:
+    """What had marked the tensors as open failed the second try, too: GRUs of torch.export were refused."""
+    torch = pytest.importorskip("torch")
+    layer, given = torch.nn.GRU(4, 6, batch_first=True).eval(), [torch.randn(3, 5, 4), torch.zeros(1, 3, 6)]
+    lengths = [["n3", "n5", ""], ["", "n3", ""]]
+    draft = Draft(layer, given, [False, False], [], tmp_path / "none.npz", lengths=lengths)
+    graph = graph_of(draft).module()
+    assert draft.settings["takes"] == [[3, 5, 4], [1, 3, 6]]
+    assert all(map(torch.equal, graph(*given), layer(*given)))
+
+
+def test_sparse_inputs_are_refused_in_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "model.py").write_text(NARROW)
+    with pytest.raises(UsageError, match="it takes sparse tensors"):
+        surveyed("sparse", tmp_path, tmp_path / "model.py")
 
 
 def test_a_model_that_fails_says_which_inputs_it_was_called_with(tmp_path: Path) -> None:

@@ -49,6 +49,15 @@ def named():
     torch.manual_seed(0)
     return Named(), {"x": torch.randn(4, 8), "scale": torch.rand(4, 1)}
 
+def bfloat16():
+    model, images = build()
+    return model.bfloat16(), images.bfloat16()
+
+def float16():
+    torch.manual_seed(0)
+    layers = torch.nn.Linear(8, 32), torch.nn.GELU(), torch.nn.Linear(32, 4)
+    return torch.nn.Sequential(*layers).half(), torch.randn(4, 8).half()
+
 def noisy():
     return (lambda x: torch.rand_like(x)), torch.randn(4, 8)
 """
@@ -128,6 +137,23 @@ def test_a_folder_runs_elsewhere_without_laptime_bit_for_bit(
     (place / "calls.npz").unlink()
     with pytest.raises(UsageError, match="is incomplete"):
         folder_file.read(place / "recipe.json")
+
+
+@pytest.mark.parametrize("kind", ["bfloat16", "float16"])
+def test_a_narrow_model_stays_in_its_type_and_others_hold_it_in_float32(kind: str, tmp_path: Path) -> None:
+    (tmp_path / "model.py").write_text(MODEL)
+    (tmp_path / "work").mkdir()
+    request = ModelRequest(target=f"{tmp_path}/model.py:{kind}", goal="latency")
+    evaluator = ModelEvaluator(request, tmp_path / "work")
+    for name in filter(installed, ("inference_mode", "onnxruntime", "openvino")):
+        recipe = Recipe((Change(name),))
+        gate = evaluator.gate(Recipe(), recipe, changes.load(name).numerics)
+        assert gate.word == "passed", gate
+        given = arm_process.inputs_in(evaluator.calls)[0]
+        made = arm_process.load_model(evaluator.folders.ensure(recipe))(*given)
+        assert (str(given[0].dtype), str(made.dtype)) == (f"torch.{kind}", f"torch.{kind}")
+        place = folder_file.hand_back(evaluator, recipe, tmp_path / name, Tuning(gate=gate), run="r")
+        assert f"takes: {kind}[" in (place / "README.md").read_text()
 
 
 @pytest.mark.parametrize("name", ["onnxruntime", "openvino"])

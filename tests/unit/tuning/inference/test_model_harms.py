@@ -32,6 +32,7 @@ HARMS = [
     ("tagger", "lengths ignored", "held_out_inputs"),
     ("tagger", "a tensor for a tuple's", "names"),
     ("recommender", "counts no larger than 50", "held_out_inputs"),
+    ("recommender", "gaps in memory ignored", "layout"),
     ("audio", "quiet sounds lost", "outputs"),
     ("siamese", "sides swapped", "outputs"),
     ("segmenter", "corners aligned", "outputs"),
@@ -85,6 +86,14 @@ SOUND = [
 def test_sound_changes_of_a_model_pass(kind: str, name: str) -> None:
     gate = model_harms.gate(kind, model_harms.SOUND[name], threads=0)
     assert gate.word == "passed", gate
+
+
+def test_a_mask_without_effect_is_undecided_in_few_bits_and_rounding_passes() -> None:
+    """Its error was within the limits of int8, and nothing asked for a metric."""
+    ignored = model_harms.gate("text", model_harms.HARMS["mask ignored, in int8"])
+    assert (ignored.word, ignored.reason.partition(":")[0]) == ("undecided", "held out inputs")
+    assert "--metric" in ignored.reason
+    assert model_harms.gate("text", model_harms.SOUND["weights in int8"]).word == "passed"
 
 
 def test_what_passes_without_being_out_of_reach_fails_the_benchmark(

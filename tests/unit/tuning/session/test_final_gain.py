@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 import random
+from statistics import geometric_mean, median
 from typing import Any
 
 import pytest
 
 from laptime.experiment import pairs as engine
 from laptime.experiment.pairs import Pair
+from laptime.experiment.turns import Turns
 from laptime.records.tuning import Measured, Speedup
 from laptime.tuning.script.final_set import convergence_of, same_losses
 from laptime.tuning.script.fresh_pairs import make_visited, pair_of
@@ -55,13 +57,23 @@ def test_the_word_and_the_interval() -> None:
     assert [each and each.word for each in (slower, same, wide)] == ["slower", "same", "unclear"]
 
 
-def test_printed_times_and_rates_have_the_printed_ratio() -> None:
+def in_turns(pair: Pair) -> Pair:
+    """The same with rounds, in one of which something else took three times as long."""
+    one, other = pair.baseline.figure, pair.final.figure
+    rounds = [(one, other * (3 if number == 2 else 1 + 0.01 * number)) for number in range(6)]
+    return pair._replace(turns=Turns(rounds, start=1.0, each=1.0))
+
+
+@pytest.mark.parametrize("have_turns", [False, True])
+def test_printed_times_and_rates_have_the_printed_ratio(have_turns: bool) -> None:
+    """In turns times were medians of all rounds: 1.3x beside 31.5 and 22.8 ms."""
     made = sides_of(pairs(0.6, 5, 0.2))
-    found, (before, after) = (
-        engine.gain(engine.ratios(made)),
-        (final_gain.speed([(each.baseline, each.final)[at] for each in made]) for at in (0, 1)),
-    )
+    made = list(map(in_turns, made)) if have_turns else made
+    found = engine.gain(engine.ratios(made))
+    before, after = final_gain.speeds(made, found)
     assert found is not None
+    steps = [median(side.seconds) for pair in made for side in pair[:2]]
+    assert math.sqrt(before.step * after.step) == pytest.approx(geometric_mean(steps))
     assert before.step / after.step == pytest.approx(found.value)
     assert after.throughput / before.throughput == pytest.approx(found.value)
 

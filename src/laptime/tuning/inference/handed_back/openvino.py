@@ -28,13 +28,13 @@ def load() -> Any:
         shapes = tuple(tuple(x.shape) for x in inputs)
         if (key := str(shapes)) not in vars(own):
             vars(own)[key] = request(shapes)
-        made = vars(own)[key].infer(list(map(numpy.asarray, inputs)), share_inputs=True)
-        outputs: list[Any] = list(map(numpy.array, made.to_tuple()))
+        given = [numpy.asarray(x.float() if "bfloat16" in str(x.dtype) else x) for x in inputs]
+        outputs: list[Any] = [*map(numpy.array, vars(own)[key].infer(given, share_inputs=True).to_tuple())]
         if inputs and not isinstance(inputs[0], numpy.ndarray):
-            outputs = list(map(__import__("torch").from_numpy, outputs))
+            torch, both = __import__("torch"), zip(outputs, settings["output_types"], strict=True)
+            outputs = [torch.from_numpy(y).to(getattr(torch, name)) for y, name in both]
         outputs = [key if key is None else outputs.pop(0) for key in keys or [*outputs]]
-        if keys is None:
-            return outputs[0]
-        return dict(zip(keys, outputs, strict=True)) if any(keys) else tuple(outputs)
+        made = dict(zip(keys, outputs, strict=True)) if any(keys or ()) else tuple(outputs)
+        return outputs[0] if keys is None else made
 
     return model

@@ -230,13 +230,11 @@ def _row(name: str, nodes: Sequence[Node]) -> Work:
     )
 
 
-_SIZES = {
-    **dict.fromkeys(("float", "int32", "uint32"), 4),
-    **dict.fromkeys(("double", "int64", "uint64"), 8),
-    **dict.fromkeys(("float16", "bfloat16", "int16", "uint16"), 2),
-    **dict.fromkeys(("int8", "uint8", "bool"), 1),
-}
-_NAMES = {"float": "float32", "double": "float64"}
+_NAMES = {"float": "float32", "double": "float64", "boolean": "bool", "bf16": "bfloat16", "f16": "float16"}
+_NAMES |= {f"{kind[0]}{bits}": f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)}
+_NAMES |= {"f32": "float32", "f64": "float64"}
+_NAMES |= {name: name for name in set(_NAMES.values())}
+"""Types by the names that the runtimes have for them."""
 _CONTAINERS = ("If", "Loop", "Scan")  # nodes that run others, which are events of their own
 
 
@@ -257,19 +255,8 @@ def of_onnx_runtime(place: Path, about: Mapping[str, Any], *, is_compiled: bool 
 
 def _tensors(listed: list[dict[str, list[int]]]) -> list[Tensor]:
     """`[{"float": [1, 3, 224, 224]}, ...]`; what is no tensor of numbers is left out."""
-    return [
-        Tensor(shape, _NAMES.get(kind, kind), _SIZES[kind])
-        for each in listed
-        for kind, shape in each.items()
-        if kind in _SIZES
-    ]
-
-
-_TYPES = {
-    **{"f64": ("float64", 8), "f32": ("float32", 4), "f16": ("float16", 2), "bf16": ("bfloat16", 2)},
-    **{"i64": ("int64", 8), "i32": ("int32", 4), "i8": ("int8", 1), "u8": ("uint8", 1)},
-    "boolean": ("bool", 1),
-}
+    named = [(shape, _NAMES[kind]) for each in listed for kind, shape in each.items() if kind in _NAMES]
+    return [Tensor(shape, name, 2 if "16" in name else np.dtype(name).itemsize) for shape, name in named]
 
 
 def of_openvino(place: Path, about: Mapping[str, Any], *, is_compiled: bool = False) -> list[Work]:
@@ -277,9 +264,8 @@ def of_openvino(place: Path, about: Mapping[str, Any], *, is_compiled: bool = Fa
     asked."""
     nodes = []
     for node in json.loads(place.read_text(encoding="utf-8"))["nodes"]:
-        kind = _TYPES.get(node["type"])
         inputs, outputs = (
-            [Tensor(shape, *kind) for shape in node[side]] if kind else [] for side in ("inputs", "outputs")
+            _tensors([{node["type"]: shape} for shape in node[side]]) for side in ("inputs", "outputs")
         )
         nodes.append(Node(node["op"], inputs, outputs, node["calls"], node["us"] * 1000))
     return rows_of(nodes)

@@ -10,22 +10,22 @@ Source: onnxruntime.ai/docs/performance/model-optimizations/quantization.html.""
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
-from laptime.backends._onnx.exporting import trace_program
-from laptime.backends.torch.tensors import tensors
+from laptime.backends._onnx.exporting import LARGE, trace_program
+from laptime.backends.torch.tensors import size, tensors
 from laptime.kit.errors import UserCodeError
 from laptime.measure.recorded_calls import Array, RecordedCalls
+from laptime.tuning.inference.arm_process import types_of
 from laptime.tuning.inference.changes import Form, ModelChange
 from laptime.tuning.inference.draft import Draft, NoDraft, link, refusing
-from laptime.tuning.inference.runtimes.pytorch import OF_PYTORCH
+from laptime.tuning.inference.runtimes.pytorch import OF_PYTORCH, in_precision
 from laptime.tuning.inference.survey import instructions
 
 OPSET = 18
-_LARGE = 1_500_000_000  # bytes of weights from which on they get a file of their own; protobuf ends at 2 GiB
 PRODUCTS = ["MatMul", "Gemm", "Attention", "LSTM"]  # operators that dynamic int8 quantises
 _RUNS: dict[str, Any] = {
     "gives": frozenset({"other_runtime", "on_onnxruntime"}),
@@ -98,18 +98,18 @@ def _export(draft: Draft, folder: Path) -> None:
     import torch
 
     tries = [draft.open_sizes("batch", lengths=lengths) for lengths in (True, False)]
+    held = types_of([*tensors(draft.module.state_dict()), *draft.inputs])
+    if draft.device == "cpu" and {"float16", "bfloat16"} & set(held):  # few operators take them there
+        in_precision(draft, "float32")
     try:
         with torch.no_grad():
-            program = trace_program(
-                draft.module, tuple(draft.inputs), {}, draft.inputs, opset=OPSET, tries=tries
-            )
+            program = trace_program(draft.module, tuple(draft.inputs), {}, opset=OPSET, tries=tries)
     except UserCodeError as error:
         raise NoDraft(f"{error.what}: {error.why}") from error
     takes = program.model.graph.inputs
     if len(takes) != len(draft.inputs):
         raise NoDraft(f"{len(draft.inputs)} tensors go in, the exported model takes {len(takes)}")
-    held = sum(t.numel() * t.element_size() for t in tensors(draft.module.state_dict()))
-    program.save(str(folder / "model.onnx"), external_data=held > _LARGE)
+    program.save(str(folder / "model.onnx"), external_data=size(draft.module.state_dict()) > LARGE)
 
 
 def _place(file: Path, folder: Path) -> None:
@@ -152,11 +152,6 @@ def write_int8(draft: Draft, folder: Path, *, calls_for_ranges: bool = True) -> 
 write_dynamic_int8 = partial(write_int8, calls_for_ranges=False)
 
 
-def has_vnni() -> bool:
-    """Whether the CPU sums products of 8 bits without overflow."""
-    return bool({"avx512_vnni", "avx_vnni", "amx_int8"} & set(instructions()))
-
-
 def _quantise(source: Path, place: Path, inputs: list[Array] | None) -> bool:
     """Whether there was anything to quantise. inputs: that ranges are taken from; None: from each call."""
     import onnx
@@ -166,7 +161,8 @@ def _quantise(source: Path, place: Path, inputs: list[Array] | None) -> bool:
     prepared, kinds = source.with_name("prepared.onnx"), quantization.QuantType
     quant_pre_process(str(source), str(prepared), skip_symbolic_shape=True)
     files = str(prepared), str(place)
-    how: dict[str, Any] = {"per_channel": True, "reduce_range": not has_vnni(), "weight_type": kinds.QInt8}
+    overflows = not {"avx512_vnni", "avx_vnni", "amx_int8"} & set(instructions())  # sums of such products
+    how: dict[str, Any] = {"per_channel": True, "reduce_range": overflows, "weight_type": kinds.QInt8}
     if inputs is None:
         quantization.quantize_dynamic(*files, op_types_to_quantize=PRODUCTS, **how)
     else:
@@ -179,26 +175,14 @@ def _quantise(source: Path, place: Path, inputs: list[Array] | None) -> bool:
 
 def _calibration(prepared: Path, inputs: list[Array]) -> Any:
     import onnxruntime
-    from onnxruntime.quantization.calibrate import CalibrationDataReader
 
     session = onnxruntime.InferenceSession(prepared, providers=["CPUExecutionProvider"])
     names = [each.name for each in session.get_inputs()]
-
-    class Calibration(CalibrationDataReader):  # type: ignore[misc]
-        def __init__(self) -> None:
-            self._calls = iter([dict(zip(names, inputs, strict=True))])
-
-        def get_next(self) -> Mapping[str, Any] | None:
-            return next(self._calls, None)
-
-    return Calibration()
+    calls = iter([dict(zip(names, inputs, strict=True))])
+    return SimpleNamespace(get_next=partial(next, calls, None))  # as a CalibrationDataReader
 
 
 FORMS = {
     name: Form(write=form, tuned="onnx", packages=("onnxruntime",), profiler="onnx_runtime")
-    for name, form in (
-        ("onnx", write),
-        ("onnx_int8", write_int8),
-        ("onnx_dynamic_int8", write_dynamic_int8),
-    )
+    for name, form in (("onnx", write), ("onnx_int8", write_int8), ("onnx_dynamic_int8", write_dynamic_int8))
 }

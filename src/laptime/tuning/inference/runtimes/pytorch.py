@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from laptime.backends.torch.tensors import copy_inputs
 from laptime.measure.recorded_calls import RecordedCalls
-from laptime.tuning.inference.arm_process import leaves, names_of
+from laptime.tuning.inference.arm_process import leaves, names_of, to_tensors
 from laptime.tuning.inference.changes import Form, ModelChange
 from laptime.tuning.inference.draft import Draft, NoDraft, first_words, refusing, restructure
 from laptime.tuning.optimization import Options
@@ -42,26 +43,31 @@ def _fuse(draft: Draft, options: Options) -> None:
 
 def _capture(draft: Draft, options: Options) -> None:
     """Type and shape of each input that the graph is captured for."""
-    given = RecordedCalls.load(draft.calibration).calls[0].inputs
-    draft.settings["cuda_graph"] = [[f"torch.{each.dtype}", *each.shape] for each in given]
+    first = RecordedCalls.load(draft.calibration)
+    given = to_tensors(first.calls[0].inputs, first.types)
+    draft.settings["cuda_graph"] = [[str(each.dtype), *each.shape] for each in given]
 
 
-def in_half_precision(draft: Draft, dtype: str) -> None:
-    """The module with its weights in a type of torch; floats are cast going in, and back coming out."""
+def in_precision(draft: Draft, dtype: str) -> None:
+    """The module with its weights in a type of torch; floats are cast going in, and back coming out, but for
+    bfloat16 if the type is float32: NumPy lacks it."""
     import torch
 
-    half = getattr(torch, dtype)
+    own = getattr(torch, dtype)
     with torch.no_grad():
         types = [leaf.dtype for leaf in leaves(draft.module(*draft.inputs))]
+    if dtype == "float32":
+        types = [own if each is torch.bfloat16 else each for each in types]
+        draft.inputs = [each.to(own) if each.dtype is torch.bfloat16 else each for each in draft.inputs]
 
     class Cast(torch.nn.Module):
         def __init__(self, module: torch.nn.Module) -> None:
             super().__init__()
-            self.module = module.to(half)
+            self.module = module.to(own)
 
         def forward(self, *given: torch.Tensor) -> Any:
-            output = self.module(*(each.to(half) if each.is_floating_point() else each for each in given))
-            made = [each.to(own) for each, own in zip(leaves(output), types, strict=True)]
+            output = self.module(*(each.to(own) if each.is_floating_point() else each for each in given))
+            made = [each.to(kind) for each, kind in zip(leaves(output), types, strict=True)]
             return restructure(made, names_of(output))
 
     draft.module = Cast(draft.module).eval()
@@ -85,7 +91,7 @@ def _narrow(draft: Draft, bits: int) -> None:
             config = quantization.Int4WeightOnlyConfig(group_size=128, int4_packing_format=PACKING)
         except TypeError as error:
             raise NoDraft(f"this torchao does not know the packing {PACKING}") from error
-        in_half_precision(draft, "bfloat16")
+        in_precision(draft, "bfloat16")
     with refusing("torchao cannot quantise it"):
         quantization.quantize_(draft.module, config, filter_fn=is_large)
         unwrap_tensor_subclass(draft.module)
@@ -185,7 +191,7 @@ CHANGES = [
         "!other_runtime bf16",
         (0.8, 0.5, 8),
         rounds="bfloat16",
-        apply=lambda draft, options: in_half_precision(draft, "bfloat16"),
+        apply=lambda draft, options: in_precision(draft, "bfloat16"),
     ),
     # The same in float16.
     # Lies when: a value is beyond 65,504; the outputs tell.
@@ -196,7 +202,7 @@ CHANGES = [
         "!other_runtime fp16",
         (0.8, 0.5, 8),
         rounds="float16",
-        apply=lambda draft, options: in_half_precision(draft, "float16"),
+        apply=lambda draft, options: in_precision(draft, "float16"),
     ),
     # Matrix products of float32 with 10 bits of mantissa, on tensor cores. PyTorch lets convolutions use
     # it by default, so only models with matrix products can gain. float16 has as many bits, and so its
@@ -256,10 +262,11 @@ def graph_of(draft: Draft, *, lengths: bool = True) -> torch.export.ExportedProg
     import torch
 
     tracing: Any = torch.export
-    dynamic, arguments = tracing.Dim.DYNAMIC, tuple(draft.inputs)
+    # Of its own: tracing marks open sizes on tensors, and what failed would fail again.
+    dynamic, arguments = tracing.Dim.DYNAMIC, tuple(copy_inputs(draft.inputs))
     sizes = draft.open_sizes(dynamic, lengths=lengths)
     collection = tracing.ShapesCollection()
-    for tensor, named in zip(draft.inputs, sizes, strict=True):
+    for tensor, named in zip(arguments, sizes, strict=True):
         if named:
             collection[tensor] = dict.fromkeys(named, dynamic)
     try:
@@ -312,10 +319,11 @@ def write_packaged_int8(draft: Draft, folder: Path) -> None:
     graph = graph_of(draft).module()
     quantizer = x86.X86InductorQuantizer()
     quantizer.set_global(x86.get_default_x86_inductor_quantization_config())
+    first = RecordedCalls.load(draft.calibration)
     with refusing("torchao cannot quantise it"):
         prepared = prepare_pt2e(graph, quantizer)
         with torch.no_grad():
-            prepared(*map(torch.from_numpy, RecordedCalls.load(draft.calibration).calls[0].inputs))
+            prepared(*to_tensors(first.calls[0].inputs, first.types))
         draft.module = convert_pt2e(prepared)
     write_packaged(draft, folder)
 

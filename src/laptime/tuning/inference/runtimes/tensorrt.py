@@ -8,7 +8,7 @@ from typing import Any
 from laptime.tuning.inference.changes import Form, ModelChange
 from laptime.tuning.inference.draft import Draft, NoDraft, refusing
 from laptime.tuning.inference.runtimes.onnxruntime import write_onnx
-from laptime.tuning.inference.runtimes.pytorch import OF_PYTORCH, in_half_precision
+from laptime.tuning.inference.runtimes.pytorch import OF_PYTORCH, in_precision
 
 MOST = 4  # times the items of the measurement that a call may have
 _RUNS: dict[str, Any] = {
@@ -32,7 +32,7 @@ CHANGES = [
         "tensorrt",
         rounds="float16",
         as_exported=False,
-        apply=lambda draft, options: in_half_precision(draft, "float16"),
+        apply=lambda draft, options: in_precision(draft, "float16"),
         **_RUNS,
     ),
 ]
