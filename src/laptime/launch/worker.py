@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Protocol
 
 import msgspec
+from msgspec import structs
 
 from laptime.kit.registry import load
 from laptime.measure.engine import Engine, decode_command
-from laptime.measure.protocol import Close, Command, Done, Failed, Message, Model
+from laptime.measure.protocol import Close, Command, Done, Failed, Load, Message, Model
 from laptime.process import channel
 from laptime.process.peer import SENDING, Gone, Peer, Silent, receive_any
 from laptime.process.program import LastWords
@@ -64,7 +65,10 @@ class InProcessWorker:
         self.alive = True
 
     def ask(self, command: Command, *, timeout: float) -> list[Message]:
-        """Ask as Worker does, but without a timeout: nothing can stop a call in this process."""
+        """Ask as Worker does, but without a timeout: nothing can stop a call in this process. Nor is there a
+        limit of memory: it would hold for all else here, and stay when the model is gone."""
+        if isinstance(command, Load):
+            command = structs.replace(command, memory_limit=None)
         answer: list[Message] = []
         for message in self._engine.answer(command):
             if isinstance(message, Failed):

@@ -67,6 +67,8 @@ def test_nothing_of_the_calling_process_is_changed() -> None:
     assert state() == before
     laptime.bench(lambda: 1 / 0, **QUICK)
     assert state() == before
+    laptime.bench(lambda x: x, lambda batch: [0] * batch, **QUICK | {"batch": "auto"})
+    assert state() == before
 
 
 def test_a_model_that_raises_is_a_failed_case() -> None:

@@ -264,9 +264,9 @@ class CaseWorker:
         return batch not in self.failed
 
     def _load_command(self) -> Load:
-        """The command to load, with a memory limit unless the model lives in the user's own process."""
-        is_ours = not self.is_here and self.variant.device in ("cpu", "auto")
-        limit = int(available_bytes() * MEMORY_SHARE) if is_ours else None
+        """The command to load, with a memory limit, which no worker in the user's own process sets."""
+        is_on_cpu = self.variant.device in ("cpu", "auto")
+        limit = int(available_bytes() * MEMORY_SHARE) if is_on_cpu else None
         return Load(variant=self.variant, memory_limit=limit)
 
     def _prepare(self, batch: int) -> None:
