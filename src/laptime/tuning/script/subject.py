@@ -56,17 +56,9 @@ RESUME_TERMS = ("allow", "strict", "only", "skip", "extra", "goal", "certify", "
 
 
 def tune(request: TuneRequest, emit: Listener = ignore) -> Run:
-    """Make the script faster, and say by how much.
-
-    Args:
-        emit: gets every event: diagnoses, decisions, progress.
-
-    Returns:
-        The run; its `tuning` has the diagnosis, the ladder, the gain and the patch.
-
-    Raises:
-        UsageError: there is no such script, or no training step in it. UserCodeError: it failed as it is.
-    """
+    """Make the script faster, and say by how much. emit: gets every event: diagnoses, decisions, progress.
+    The run's `tuning` has the diagnosis, the ladder, the gain and the patch.
+    Raises UsageError: no such script, or no training step in it. UserCodeError: it failed as it is."""
     program, choice = program_of(request), choice_of(request)
     same = {name: getattr(request, name) for name in RESUME_TERMS}
     terms = [program.words, program.subject.sha256, program.python, same]
@@ -88,15 +80,10 @@ def tune(request: TuneRequest, emit: Listener = ignore) -> Run:
 
 
 def verify(request: VerifyRequest, emit: Listener = ignore) -> Run:
-    """Time the script with and without the recipe in new processes, and gate the recipe again.
-
-    Returns:
-        The run, of verb `verify`; its `tuning` has baseline, final, speedup and gate as they are now, and the
-        earlier gain in its findings.
-
-    Raises:
-        UsageError: the file is not a recipe, its script is gone, or has the patch. UserCodeError: it failed.
-    """
+    """Time the script with and without the recipe in new processes, and gate the recipe again. The run, of
+    verb `verify`: its `tuning` has baseline, final, speedup and gate as they are now, its findings the
+    earlier gain.
+    Raises UsageError: it is not a recipe, its script is gone or has the patch. UserCodeError: it failed."""
     file = recipe_file.read(request.recipe)
     file.refuse_applied()
     command: dict[str, Any] = {"program": file.program, "arguments": file.arguments, "module": file.module}

@@ -92,11 +92,8 @@ class PartClock:
     """Adds up the parts of a step, by what the loop did last.
 
     Unlike `instrument.steps` it counts the loss as forward, and what lies between a batch and the model
-    apart: that is where a script moves its batch to the device.
-
-    Attributes:
-        waits: each part ends only when the device is done. Without it parts are the host's.
-    """
+    apart: that is where a script moves its batch to the device. waits: each part ends only when the device
+    is done. Without it parts are the host's."""
 
     def __init__(self, wait: Callable[[], None]) -> None:
         self.waits = False
