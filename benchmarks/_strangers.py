@@ -2,6 +2,7 @@
 
     python benchmarks/_strangers.py FOLDER [NAME ...] [--twice] [--profile] [--python PYTHON]
     python benchmarks/_strangers.py FOLDER NAME ... --tune 5m [--python PYTHON]
+    python benchmarks/_strangers.py FOLDER NAME ... --again ROWS [--python PYTHON]
 
 FOLDER holds a git clone of each repository as OWNER+NAME (or OWNER+NAME/repo) that has the commit below; nothing
 of them is part of this project. Each script is copied into a temporary folder, its data made up beside it, and
@@ -36,6 +37,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import geometric_mean, median
+from typing import Any
 
 import numpy as np
 
@@ -71,15 +73,19 @@ def offline(module):  # weights that would be downloaded stay as they were drawn
 
 def clocked(module):
     path, settle, steps, seconds = os.environ["CLOCK"].split(":")
-    seen, began, main = 0, 0.0, os.getpid()
-    def stepped(*ignored):
-        nonlocal seen, began
+    seen, began, main, first, times = 0, 0.0, os.getpid(), None, []
+    def stepped(optimizer, *ignored):
+        nonlocal seen, began, first
         seen += 1
         now = time.perf_counter()
+        first = first or optimizer
+        if optimizer is first:
+            times.append(now)
         began = began if seen > int(settle) else now
         timed = seen - int(settle)
         if timed and (timed >= int(steps) if int(steps) else now - began > float(seconds)) and os.getpid() == main:
-            open(path, "w").write(f"{timed} {(now - began) / timed}")
+            own = sorted(after - before for before, after in zip(times, times[1:]) if before >= began)
+            open(path, "w").write(f"{timed} {(now - began) / timed} {own[len(own) // 2] if own else 0.0}")
             os._exit(0)
     module.register_optimizer_step_post_hook(stepped)
 
@@ -688,18 +694,23 @@ def profiled(stranger: Stranger, python: str) -> dict[str, object]:
     return {"profile": verdict and verdict["sentence"], "findings": [each["sentence"] for each in found[:3]]}
 
 
-def step_seconds(python: str, words: list[str], place: Path, steps: int = 0) -> tuple[int, float]:
-    """Steps of optimizers that were timed in a fresh process, and seconds of each; as many as fit if not said."""
+def step_seconds(python: str, words: list[str], place: Path, steps: int = 0) -> tuple[int, float, float]:
+    """Steps of optimizers that were timed in a fresh process (as many as fit if not said), seconds of each, all
+    that the script does between them counted, and the median time from one step of its first optimizer to the
+    next, which leaves out an evaluation at the end of an epoch."""
     clock = place / "clock.txt"
     clock.unlink(missing_ok=True)
     environ = os.environ | {"CLOCK": f"{clock}:{SETTLE}:{steps}:{TIMED}"}
     subprocess.run([python, *words], cwd=place, env=environ, capture_output=True, timeout=240, check=False)
-    number, seconds = clock.read_text().split()
-    return int(number), float(seconds)
+    number, seconds, between = clock.read_text().split()
+    return int(number), float(seconds), float(between)
 
 
-def tuned(stranger: Stranger, python: str, home: Path, budget: str) -> dict[str, object]:
-    """A session of tune, and the script's own clock of each side in turns, processes fresh."""
+def tuned(
+    stranger: Stranger, python: str, home: Path, budget: str, said: dict[str, Any]
+) -> dict[str, object]:
+    """A session of tune (or what an earlier one said), and the script's own clock of each side in turns,
+    processes fresh."""
     words, place = stranger.words.split(), home / stranger.folder
     sides = {"as it is": (words, place)}
     if by_hand := BY_HAND.get(home.name):
@@ -711,10 +722,10 @@ def tuned(stranger: Stranger, python: str, home: Path, budget: str) -> dict[str,
             assert old in text, (file, old)
             (copy / file).write_text(text.replace(old, new, 1))
         sides["by hand"] = ([*words, *switches], copy)
-    steps, _ = step_seconds(python, *sides["as it is"])
+    steps = step_seconds(python, *sides["as it is"])[0]
     for side in sides.values():  # an arm that does not run is known before the session
         step_seconds(python, *side, steps)
-    said = laptime("tune", "--no-earlier", "--budget", budget, "--json", "--python", python, *words)
+    said = said or laptime("tune", "--no-earlier", "--budget", budget, "--json", "--python", python, *words)
     if "error" in said:
         return said
     patch, command = said["patch"]["text"], said["patch"]["command"]
@@ -728,9 +739,12 @@ def tuned(stranger: Stranger, python: str, home: Path, budget: str) -> dict[str,
         sides["tuned"] = (shlex.split(command)[1:] if command else words, copy / stranger.folder)
     order = random.Random(home.name)
     rounds: dict[str, list[float]] = {side: [] for side in sides}
+    between: dict[str, list[float]] = {side: [] for side in sides}
     for _ in range(ROUNDS):
         for side in order.sample(sorted(sides), len(sides)):
-            rounds[side].append(step_seconds(python, *sides[side], steps)[1])
+            _, mean, middle = step_seconds(python, *sides[side], steps)
+            rounds[side].append(mean)
+            between[side].append(middle)
     kept = (
         "outcome",
         "sentence",
@@ -742,7 +756,21 @@ def tuned(stranger: Stranger, python: str, home: Path, budget: str) -> dict[str,
         "diagnosis",
         "patch",
     )
-    return {"own clock": rounds, "steps": steps, **{name: said[name] for name in kept}}
+    return {
+        "own clock": rounds,
+        "between steps": between,
+        "steps": steps,
+        **{name: said[name] for name in kept},
+    }
+
+
+def show_gain(rounds: dict[str, list[float]], side: str) -> str:
+    """As it is over this side, round by round, with its interval; "-" without rounds."""
+    ratios = [
+        one / other for one, other in zip(rounds.get("as it is", ()), rounds.get(side, ()), strict=False)
+    ]
+    low, high = interval(ratios) or (math.nan, math.nan)
+    return f"{geometric_mean(ratios):.2f}x [{low:.2f}, {high:.2f}]" if ratios else "-"
 
 
 def show_rows(path: Path) -> None:
@@ -752,11 +780,9 @@ def show_rows(path: Path) -> None:
             print(f"| {line['name']} | - | {line.get('why') or line.get('error')} |")
             continue
         stranger, rounds = STRANGERS[line["name"]], line["own clock"]
-        base, gains = rounds["as it is"], {}
-        for side in ("tuned", "by hand"):
-            ratios = [one / other for one, other in zip(base, rounds.get(side, ()), strict=False)]
-            low, high = interval(ratios) or (math.nan, math.nan)
-            gains[side] = f"{geometric_mean(ratios):.2f}x [{low:.2f}, {high:.2f}]" if ratios else "-"
+        base = rounds["as it is"]
+        gains = {side: show_gain(rounds, side) for side in ("tuned", "by hand")}
+        gains["tuned"] += " | " + show_gain(line.get("between steps", {}), "tuned")
         kept = ", ".join(f"`{change['name']}`" for change in line["recipe"]) or "nothing"
         first = (
             f"{stranger.repository} `{stranger.words.split()[0]}` ({line['name']}) | {stranger.commit[:8]}"
@@ -776,12 +802,17 @@ def main() -> None:
     parser.add_argument("--twice", action="store_true", help="capture the same steps again, and compare")
     parser.add_argument("--profile", action="store_true", help="also what `laptime profile` says first")
     parser.add_argument("--tune", metavar="BUDGET", help="tune them, and time both sides by their own clock")
+    parser.add_argument(
+        "--again", type=Path, help="time what these lines of JSON handed back, without a session"
+    )
     parser.add_argument("--keep", type=Path, help="folder for the copies; a temporary one without it")
     parser.add_argument("--rows", type=Path, help="print the table of these lines instead")
     asked = parser.parse_intermixed_args()
     if asked.rows:
         show_rows(asked.rows)
         return
+    said = map(json.loads, asked.again.read_text().splitlines()) if asked.again else ()
+    again = {line["name"]: line for line in said if "patch" in line}
     here, clones = Path.cwd(), asked.clones.resolve()
     with tempfile.TemporaryDirectory(prefix="strangers-") as temporary:
         (Path(temporary) / "site").mkdir()
@@ -806,8 +837,8 @@ def main() -> None:
                 )
                 work = Path(temporary) / f"{name}-work"
                 work.mkdir()
-                if asked.tune:
-                    line |= tuned(stranger, asked.python, home, asked.tune)
+                if asked.tune or name in again:
+                    line |= tuned(stranger, asked.python, home, asked.tune, again.get(name, {}))
                 else:
                     line |= looked_at(stranger, asked.python, work, twice=asked.twice)
                 if asked.profile:
