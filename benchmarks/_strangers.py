@@ -445,7 +445,6 @@ STRANGERS = {
         "7f0c3436cd3f6ad3753125672024fc415cbcb414",
         "examples/pytorch/basics",
         "autoencoder.py --trainer.accelerator cpu --trainer.max_epochs 3",
-        lambda folder: mnist(folder.parents[1] / "Datasets"),
         later=True,
     ),
     "fabric": Stranger(
