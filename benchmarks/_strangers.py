@@ -700,7 +700,11 @@ def step_seconds(python: str, words: list[str], place: Path, steps: int = 0) -> 
     clock = place / "clock.txt"
     clock.unlink(missing_ok=True)
     environ = os.environ | {"CLOCK": f"{clock}:{SETTLE}:{steps}:{TIMED}"}
-    subprocess.run([python, *words], cwd=place, env=environ, capture_output=True, timeout=240, check=False)
+    ended = subprocess.run(
+        [python, *words], cwd=place, env=environ, capture_output=True, text=True, timeout=240, check=False
+    )
+    if not clock.exists():
+        raise RuntimeError(f"it ended with {ended.returncode} before its steps: {ended.stderr[-200:]}")
     number, seconds, between = clock.read_text().split()
     return int(number), float(seconds), float(between)
 
@@ -739,12 +743,7 @@ def tuned(
     order = random.Random(home.name)
     rounds: dict[str, list[float]] = {side: [] for side in sides}
     between: dict[str, list[float]] = {side: [] for side in sides}
-    for _ in range(ROUNDS):
-        for side in order.sample(sorted(sides), len(sides)):
-            _, mean, middle = step_seconds(python, *sides[side], steps)
-            rounds[side].append(mean)
-            between[side].append(middle)
-    kept = (
+    names = (
         "outcome",
         "sentence",
         "speedup",
@@ -755,12 +754,21 @@ def tuned(
         "diagnosis",
         "patch",
     )
-    return {
+    kept = {
         "own clock": rounds,
         "between steps": between,
         "steps": steps,
-        **{name: said[name] for name in kept},
+        **{name: said[name] for name in names},
     }
+    for _ in range(ROUNDS):
+        for side in order.sample(sorted(sides), len(sides)):
+            try:
+                _, mean, middle = step_seconds(python, *sides[side], steps)
+            except RuntimeError as error:  # what was handed back does not run
+                return {**kept, "why": f"{side}: {error}"}
+            rounds[side].append(mean)
+            between[side].append(middle)
+    return kept
 
 
 def show_gain(rounds: dict[str, list[float]], side: str) -> str:
@@ -775,7 +783,7 @@ def show_gain(rounds: dict[str, list[float]], side: str) -> str:
 def show_rows(path: Path) -> None:
     """The rows of the table of sessions, from lines of JSON: gains are as it is over tuned, round by round."""
     for line in map(json.loads, path.read_text().splitlines()):
-        if "own clock" not in line:
+        if "own clock" not in line or "why" in line:
             print(f"| {line['name']} | - | {line.get('why') or line.get('error')} |")
             continue
         stranger, rounds = STRANGERS[line["name"]], line["own clock"]
