@@ -48,7 +48,8 @@ from laptime.tuning.script.trial_runner import TrialRunner
 from laptime.tuning.trial.messages import CapturePlan, NumericsComparison
 
 SETTLE, TIMED, ROUNDS = 6, 4.0, 4
-"""Steps of optimizers before those that are timed; seconds of these; processes of each side."""
+"""Steps of optimizers before those that are timed (SETTLE in the environment: as many, to leave out the epoch that
+fills a cache); seconds of these; processes of each side."""
 DRAW = np.random.default_rng(0)
 WORDS = [f"w{number}" for number in range(500)]
 TEXT = " ".join(random.Random(0).choices(WORDS, k=40_000))
@@ -699,7 +700,7 @@ def step_seconds(python: str, words: list[str], place: Path, steps: int = 0) -> 
     next, which leaves out an evaluation at the end of an epoch."""
     clock = place / "clock.txt"
     clock.unlink(missing_ok=True)
-    environ = os.environ | {"CLOCK": f"{clock}:{SETTLE}:{steps}:{TIMED}"}
+    environ = os.environ | {"CLOCK": f"{clock}:{os.environ.get('SETTLE', SETTLE)}:{steps}:{TIMED}"}
     ended = subprocess.run(
         [python, *words], cwd=place, env=environ, capture_output=True, text=True, timeout=240, check=False
     )
