@@ -268,12 +268,6 @@ def two_inputs() -> Any:
     return TwoInputs().eval(), (images(192), torch.randint(0, 5000, (1, 24)))
 
 
-NAMES = (
-    *("convnext", "mobilevit", "maxvit", "deeplabv3", "ssdlite", "whisper", "t5", "detr", "lstm"),
-    *("recommender", "conv1d", "two_inputs"),
-)
-
-
 def samples(name: str, batch: int) -> Iterator[tuple[Tensor, ...]]:
     """Calls of a model: other numbers of the kind of its own inputs."""
     given = globals()[name]()[1]
