@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,8 +13,9 @@ pytest.importorskip("torch")
 from laptime.kit.errors import UsageError, UserCodeError
 from laptime.measure.recorded_calls import RecordedCalls
 from laptime.tuning.inference import arm_process
+from laptime.tuning.inference.building import write_folder
 from laptime.tuning.inference.draft import Draft
-from laptime.tuning.inference.runtimes.pytorch import graph_of
+from laptime.tuning.inference.runtimes.pytorch import graph_of, write_exported
 from laptime.tuning.inference.sameness import sameness
 from laptime.tuning.inference.survey import survey
 
@@ -138,6 +140,35 @@ def test_lengths_that_cannot_be_open_are_fixed_and_the_model_is_exported_all_the
     graph = graph_of(draft).module()
     assert draft.settings["takes"] == [[3, 5, 4], [1, 3, 6]]
     assert all(map(torch.equal, graph(*given), layer(*given)))
+
+
+def test_a_folder_refuses_sizes_that_differ_where_the_model_needs_them_to_be_equal(tmp_path: Path) -> None:
+    """A compiled package read memory that was not its own: its sizes are those of the first input."""
+    torch = pytest.importorskip("torch")
+
+    class Masked(torch.nn.Module):
+        def forward(self, x: Any, mask: Any) -> Any:
+            return (x * mask).sum(1)
+
+    given, lengths = [torch.randn(2, 5), torch.ones(2, 5)], [["", "n5"], ["", "n5"]]
+    draft = Draft(Masked(), given, [True, True], None, tmp_path / "none.npz", lengths=lengths)
+    draft.settings["outputs"] = None
+    write_exported(draft, tmp_path)
+    one, other = draft.settings["takes"]
+    assert one == other
+    assert not any(isinstance(size, int) for size in one)
+    write_folder(tmp_path, "torch_cpu", draft.settings, target="", recipe=[])
+    model = arm_process.load_model(tmp_path)
+    assert torch.equal(model(torch.ones(3, 7), torch.ones(3, 7)), torch.full((3,), 7.0))
+    for x, mask in (
+        ((3, 7), (3, 6)),
+        ((3, 7), (2, 7)),
+        ((0, 7), (0, 7)),
+        ((3, 7), (3,)),
+        ((3, 7), (3, 7, 1)),
+    ):
+        with pytest.raises(ValueError, match="names are any size but 0"):
+            model(torch.ones(x), torch.ones(mask))
 
 
 def test_sparse_inputs_are_refused_in_a_sentence(tmp_path: Path) -> None:
