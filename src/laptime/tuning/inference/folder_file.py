@@ -96,7 +96,7 @@ def readme(file: FolderFile, calls: RecordedCalls, types: list[str]) -> str:
     model = tuned.load()
 
 - takes: {say_inputs(file.settings, calls, file.device)}
-- any: any size but 0, the same for all inputs where the model needs it; all else raises ValueError
+- any: any size but 0, the same for all inputs if the model needs that; all else raises ValueError
 - gives: {words_of(file.settings.get("outputs"))}; {", ".join(types)}; anything but tensors is left out
 - threads: {threads} threads in a call
 - runs with: {", ".join(file.needs)}, as it was compared; another version: laptime verify recipe.json
