@@ -268,12 +268,6 @@ def two_inputs() -> Any:
     return TwoInputs().eval(), (images(192), torch.randint(0, 5000, (1, 24)))
 
 
-NAMES = (
-    *("convnext", "mobilevit", "maxvit", "deeplabv3", "ssdlite", "whisper", "t5", "detr", "lstm"),
-    *("recommender", "conv1d", "two_inputs"),
-)
-
-
 def samples(name: str, batch: int) -> Iterator[tuple[Tensor, ...]]:
     """Calls of a model: other numbers of the kind of its own inputs."""
     given = globals()[name]()[1]
@@ -294,7 +288,7 @@ def score(name: str, batch: int, outputs: list[Any]) -> list[float]:
     model = globals()[name]()[0]
     with torch.no_grad():
         right = [_flat(model(*given)) for given in samples(name, batch)]
-    both = zip(map(_flat, outputs), right, strict=True)
+    both = zip(map(_flat, outputs), right, strict=False)  # of as many as a session had time for
     return [float(functional.cosine_similarity(one, other, dim=0)) for one, other in both]
 
 

@@ -504,6 +504,51 @@ def test_what_olive_picked_is_run_with_its_session(tmp_path: Path, monkeypatch: 
     assert "'session': {'intra_op_num_threads': 2}" in (way.folder / "tuned.py").read_text()
 
 
+def lines_of(name: str, **rates: float) -> list[dict[str, Any]]:
+    about = {"model": name, "batch": 1, "failed": ""}
+    return [{**about, "way": way, "rates": [rate] * 3} for way, rate in rates.items()]
+
+
+@pytest.mark.parametrize(
+    ("slow", "strict", "met"), [(2, 1.31, True), (3, 1.31, False), (0, 1.29, False), (24, 1.31, False)]
+)
+def test_twelve_models_are_held_against_the_best_by_hand_and_torch_compile(
+    slow: int, strict: float, met: bool
+) -> None:
+    """slow: of 24 calls, below OpenVINO. strict: times torch.compile in all."""
+    script = benchmark("tune_model")
+    pairs = {}
+    for number in range(24):
+        name, best = script.TWELVE[number // 2], 2 * strict if number < slow else strict
+        lines = lines_of(name, eager=0.9, compiled=1.0, openvino_latency=best, strict=strict)
+        pairs[name, 1 + 7 * (number % 2)] = lines
+    assert script._is_fast(pairs) is met
+    assert script._is_fast({("resnet50", 1): lines_of("resnet50", compiled=1.0, strict=0.5)})
+
+
+def test_a_cell_that_fails_is_tried_again_by_a_second_start_and_the_others_are_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script, made, broken = benchmark("tune_model"), list[str](), ["t5"]
+
+    def cell(name: str, batch: int, asked: Any) -> list[dict[str, Any]]:
+        made.append(name)
+        if name in broken:
+            raise script.LaptimeError("it does not run")
+        return lines_of(name, eager=1.0, strict=2.0)
+
+    monkeypatch.setattr(script, "cell", cell)
+    words = ["tune_model", "--models", "lstm,t5", "--batches", "1", "--json", str(tmp_path / "a.jsonl")]
+    monkeypatch.setattr(sys, "argv", words)
+    for _ in range(2):
+        script.main()
+        broken.clear()
+    assert made == ["lstm", "t5", "t5"]
+    kept = [json.loads(line) for line in (tmp_path / "a.jsonl").read_text().splitlines()]
+    assert [line["model"] for line in kept] == ["lstm", "lstm", "t5", "t5"]
+    assert all(line["cell_seconds"] >= 0 for line in kept)
+
+
 def test_rounds_that_were_whole_count_after_ctrl_c(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     script = benchmark("tune_model")
     visits = iter(range(5))

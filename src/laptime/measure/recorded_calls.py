@@ -4,8 +4,8 @@ One input tells little: a model that gives its last outputs again, or has frozen
 data, is right on it. So there are the inputs of the measurement, others like them, and those of another batch
 size. Others are made without knowing what they mean: the elements of every array change places, which keeps
 shapes, dtypes and the set of values, so that tokens stay tokens and masks stay masks. Then each array in turn
-goes `beyond` what it holds: a mask of ones is cut short or gets a gap, floats reach twice as far or get much
-smaller, tokens fill their table.
+goes `beyond` what it holds: a mask of ones is cut short or gets a gap, floats reach twice as far, get much
+smaller or zero, tokens fill their table.
 
 Lies when: the order of the elements is a promise (offsets, sorted lengths). Inputs that the reference refuses
 are left out."""
@@ -189,7 +189,7 @@ def _beyond(
     if kind == "f" and (low or high):
         middle = (float(low) + float(high)) / 2 * bool(low != high)  # a constant gets larger
         yield [np.asarray(middle + 2 * (array - middle), array.dtype), 2 * array]
-        yield [array / QUIET]
+        yield from ([array / QUIET], [np.zeros_like(array)])
     elif kind == "f":
         yield [np.asarray(generator.standard_normal(array.shape), array.dtype)]
 

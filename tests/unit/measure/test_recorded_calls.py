@@ -25,7 +25,7 @@ def inputs(batch: int) -> list[Any]:
 
 def test_calls_are_kept_with_several_inputs_and_both_batch_sizes(tmp_path: Path) -> None:
     recorded = record(linear, inputs, [3, other_batch(3)])
-    assert [call.batch for call in recorded.calls] == [3, 3, 1, 3, 3, 3]
+    assert [call.batch for call in recorded.calls] == [3, 3, 1, 3, 3, 3, 3]
     recorded.save(tmp_path / "calls.npz")
     loaded = RecordedCalls.load(tmp_path / "calls.npz")
     assert loaded.rounding == recorded.rounding
@@ -52,7 +52,7 @@ def test_an_input_that_the_reference_refuses_is_left_out() -> None:
         return arrays
 
     recorded = record(ordered, lambda batch: [np.arange(6.0)], [1])
-    assert len(recorded.calls) == 3  # twice as far is sorted, and so is much smaller
+    assert len(recorded.calls) == 4  # twice as far is sorted, and so are much smaller and zeros
 
 
 def test_a_mask_that_masks_nothing_is_cut_short_and_tokens_fill_their_table() -> None:
@@ -122,16 +122,17 @@ def test_floats_reach_twice_as_far_where_the_reference_gives_numbers() -> None:
     for function, low, high in ((np.tanh, -0.5, 1.5), (np.sqrt, 0.0, 2.0)):
         with np.errstate(invalid="ignore"):
             calls = record(lambda arrays: [function(arrays[0])], lambda batch: [pixels[:batch]], [2]).calls  # noqa: B023
-        far, quiet = (call.inputs[0] for call in calls[-2:])
+        far, quiet, silent = (call.inputs[0] for call in calls[-3:])
         assert far.min() == pytest.approx(low, abs=0.05)
         assert far.max() == pytest.approx(high, abs=0.05)
         assert quiet == pytest.approx(pixels / 32)
+        assert not silent.any()
 
 
 def test_a_constant_scale_gets_larger_and_smaller() -> None:
     scale = np.full(3, 7.5, np.float32)
     calls = record(lambda arrays: [np.sqrt(arrays[0])], lambda batch: [scale], [1]).calls
-    assert {float(call.inputs[0].max()) for call in calls} > {7.5, 15.0, 7.5 / 32}
+    assert {float(call.inputs[0].max()) for call in calls} > {7.5, 15.0, 7.5 / 32, 0.0}
 
 
 @pytest.mark.parametrize("number", [0, 1])
@@ -179,7 +180,7 @@ def test_a_call_that_fails_is_a_difference_unless_the_batch_is_fixed() -> None:
     found = compare(only_two, recorded, against="torch", dtype="float32")
     assert "fails on inputs of batch 1 that torch takes: ValueError: made for batch 2" in found.reason
     fixed = compare(only_two, recorded, against="torch", dtype="float32", fixed=True)
-    assert (fixed.reason, fixed.inputs) == ("", 5)
+    assert (fixed.reason, fixed.inputs) == ("", 6)
 
 
 def test_a_model_that_changes_its_inputs_changes_nobody_elses() -> None:

@@ -218,7 +218,7 @@ def again_and_again(
 
 
 def _find_fault(model: Model, inputs: Iterable[Any], right: list[Array]) -> str:
-    """What is wrong about a call; "" if nothing is."""
+    """Say what is wrong about a call; "" if nothing is."""
     try:
         output = model(*inputs)
     except Exception as error:

@@ -81,8 +81,9 @@ def say_inputs(settings: dict[str, Any], calls: RecordedCalls, device: str) -> s
     calls: that it was compared on."""
     given = calls.calls[0].inputs
     sizes = settings.get("takes") or [list(array.shape) for array in given]
-    both = zip(calls.types or [array.dtype for array in given], sizes, strict=True)
-    tensors = ", ".join(f"{kind}{shape}".replace("None", "any") for kind, shape in both)
+    shapes = [", ".join(str(n) if isinstance(n, int) else "any" for n in shape) for shape in sizes]
+    both = zip(calls.types or [array.dtype for array in given], shapes, strict=True)
+    tensors = ", ".join(f"{kind}[{shape}]" for kind, shape in both)
     return f"{tensors}; {'any thread may call it' if device == 'cpu' else 'one call at a time'}"
 
 
@@ -95,7 +96,7 @@ def readme(file: FolderFile, calls: RecordedCalls, types: list[str]) -> str:
     model = tuned.load()
 
 - takes: {say_inputs(file.settings, calls, file.device)}
-- any: any size but 0; all else raises ValueError
+- any: any size but 0, the same for all inputs if the model needs that; all else raises ValueError
 - gives: {words_of(file.settings.get("outputs"))}; {", ".join(types)}; anything but tensors is left out
 - threads: {threads} threads in a call
 - runs with: {", ".join(file.needs)}, as it was compared; another version: laptime verify recipe.json

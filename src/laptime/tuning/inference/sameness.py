@@ -126,12 +126,12 @@ def _drop_calls(
     recorded: RecordedCalls, made: list[Arrays | str], more: Sequence[GateCheck], precision: str, samples: int
 ) -> tuple[RecordedCalls, list[Arrays | str], list[GateCheck]]:
     """Without the optional calls that were refused, as the folder takes fewer lengths, and in int8 without
-    those that laptime made to leave the range of the calibration's inputs: a check each tells."""
+    those that laptime made to leave the range of the calibration's inputs, if they have one: a check each
+    tells."""
     checks, calls = list(more), recorded.calls
     refused = {at for at in recorded.optional if isinstance(made[at], str)}
-    sizes = [
-        [np.abs(each).max(initial=0) * (each.dtype.kind == "f") for each in call.inputs] for call in calls
-    ]
+    own = [n for n, x in enumerate(calls[0].inputs) if x.dtype.kind == "f" and x.size and np.ptp(x)]
+    sizes = [[np.abs(call.inputs[at]).max(initial=0) for at in own] for call in calls]
     far = {
         at
         for at in range(samples, len(calls) if precision == "int8" else 0)

@@ -238,13 +238,7 @@ class Sides:
         if not any(varies):
             raise TrialFailed("refused", f"the model takes {self.batch} items a call, not {batch}")
         own = [call.inputs for call in self.recorded.calls if call.batch == self.batch][:MOST_COMPARED]
-        resized = [
-            [
-                array[np.arange(batch) % len(array)] if leads else array
-                for array, leads in zip(inputs, varies, strict=True)
-            ]
-            for inputs in own
-        ]
-        calls = [RecordedCall(batch, inputs, []) for inputs in resized]
+        resize = lambda array, leads: array[np.arange(batch) % len(array)] if leads else array  # noqa: E731
+        calls = [RecordedCall(batch, list(map(resize, inputs, varies)), []) for inputs in own]
         replace(self.recorded, calls=calls, optional=[]).save(path)
         return path

@@ -132,7 +132,7 @@ MOST_DIMENSIONS = 3  # of an input whose lengths are tried; images are made for 
 
 
 def _lengths(reference: Reference, given: list[list[Array]]) -> tuple[list[list[str]], list[RecordedCall]]:
-    """`Draft.lengths`: sizes that differ between samples, or that can be one less, with their calls."""
+    """`Draft.lengths`: sizes that differ between samples, or can be one less or more, with their calls."""
     first, others = given[0], list[RecordedCall]()
     begins = [1 if varies else 0 for varies in reference.varies]
     places = [(index, each) for index, array in enumerate(first) for each in range(begins[index], array.ndim)]
@@ -143,13 +143,14 @@ def _lengths(reference: Reference, given: list[list[Array]]) -> tuple[list[list[
     small = [(at, each) for at, each in places if first[at].ndim <= MOST_DIMENSIONS and not names[at][each]]
     for size in {first[at].shape[each] for at, each in small} - {0, 1}:
         alike = [(at, each) for at, each in small if first[at].shape[each] == size]
-        inputs = list(first)
-        for at, each in alike:
-            inputs[at] = np.take(inputs[at], range(size - 1), axis=each)
-        with suppress(Exception):
-            others.append(RecordedCall(reference.batch, inputs, list(reference.run(inputs))))
+        for other in (size - 1, size + 1):
+            inputs = list(first)
             for at, each in alike:
-                names[at][each] = f"n{size}"
+                inputs[at] = np.take(inputs[at], range(other), axis=each, mode="wrap")
+            with suppress(Exception):
+                others.append(RecordedCall(reference.batch, inputs, list(reference.run(inputs))))
+                for at, each in alike:
+                    names[at][each] = f"n{size}"
     return names, others
 
 

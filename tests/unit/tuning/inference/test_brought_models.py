@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,8 +13,9 @@ pytest.importorskip("torch")
 from laptime.kit.errors import UsageError, UserCodeError
 from laptime.measure.recorded_calls import RecordedCalls
 from laptime.tuning.inference import arm_process
-from laptime.tuning.inference.draft import Draft
-from laptime.tuning.inference.runtimes.pytorch import graph_of
+from laptime.tuning.inference.building import write_folder
+from laptime.tuning.inference.draft import Draft, by_position, load_target
+from laptime.tuning.inference.runtimes.pytorch import graph_of, write_exported
 from laptime.tuning.inference.sameness import sameness
 from laptime.tuning.inference.survey import survey
 
@@ -72,6 +74,13 @@ def bfloat16():
 def changing():
     return (lambda x: x.relu_() * 2), torch.randn(4, 3)
 
+def additive():
+    torch.manual_seed(0)
+    layer = torch.nn.Linear(8, 3)
+    def call(x, mask):
+        return (x @ x.transpose(1, 2) / 3 + mask).softmax(-1) @ layer(x)
+    return call, (torch.randn(2, 6, 8), torch.zeros(2, 1, 6))
+
 def sparse():
     return (lambda x: torch.sparse.sum(x, 1).to_dense()), torch.eye(4).to_sparse()
 
@@ -123,7 +132,7 @@ def test_a_model_that_changes_its_inputs_may_be_followed_in_that(tmp_path: Path)
         arm_process.inputs_in(tmp_path / "calls.npz"),
     )
     answer = arm_process.outputs(lambda x: x.relu_() * 2, calls, str(tmp_path / "made.npz"), threads=0)
-    told = {"numerics": "exact", "precision": "float32"}
+    told: dict[str, Any] = {"numerics": "exact", "precision": "float32"}
     assert sameness(recorded, tmp_path / "made.npz", answer, about=about, **told)[0].word == "passed"
     other = sameness(recorded, tmp_path / "made.npz", answer, about={**about, "changes": False}, **told)[0]
     assert (other.word, other.reason.partition(":")[0]) == ("failed", "inputs")
@@ -138,6 +147,54 @@ def test_lengths_that_cannot_be_open_are_fixed_and_the_model_is_exported_all_the
     graph = graph_of(draft).module()
     assert draft.settings["takes"] == [[3, 5, 4], [1, 3, 6]]
     assert all(map(torch.equal, graph(*given), layer(*given)))
+
+
+def test_a_folder_refuses_sizes_that_differ_where_the_model_needs_them_to_be_equal(tmp_path: Path) -> None:
+    """A compiled package read memory that was not its own: its sizes are those of the first input."""
+    import torch
+
+    class Masked(torch.nn.Module):
+        def forward(self, x: Any, mask: Any) -> Any:
+            return (x * mask).sum(1)
+
+    given, lengths = [torch.randn(2, 5), torch.ones(2, 5)], [["", "n5"], ["", "n5"]]
+    draft = Draft(Masked(), given, [True, True], None, tmp_path / "none.npz", lengths=lengths)
+    draft.settings["outputs"] = None
+    write_exported(draft, tmp_path)
+    one, other = draft.settings["takes"]
+    assert one == other
+    assert not any(isinstance(size, int) for size in one)
+    write_folder(tmp_path, "torch_cpu", draft.settings, target="", recipe=[])
+    model = arm_process.load_model(tmp_path)
+    assert torch.equal(model(torch.ones(3, 7), torch.ones(3, 7)), torch.full((3,), 7.0))
+    for x, mask in (
+        ((3, 7), (3, 6)),
+        ((3, 7), (2, 7)),
+        ((0, 7), (0, 7)),
+        ((3, 7), (3,)),
+        ((3, 7), (3, 7, 1)),
+    ):
+        with pytest.raises(ValueError, match="names are any size but 0"):
+            model(torch.ones(x), torch.ones(mask))
+
+
+def test_an_input_of_zeros_has_no_range_that_int8_is_excused_beyond(tmp_path: Path) -> None:
+    """A mask that is added was calibrated on zeros, and all others were beyond that: ignoring it passed."""
+    (tmp_path / "model.py").write_text(NARROW)
+    paths = {name: str(tmp_path / f"{name}.npz") for name in ("calls", "calibration")}
+    about = survey(target=f"{tmp_path / 'model.py'}:additive", batch=0, samples="", **paths)
+    recorded, calls = (
+        RecordedCalls.load(tmp_path / "calls.npz"),
+        arm_process.inputs_in(tmp_path / "calls.npz"),
+    )
+    model, words = load_target(f"{tmp_path / 'model.py'}:additive"), list[str]()
+    module, _ = by_position(model, 2)
+    for folder in (module, lambda x, mask: module(x, 0 * mask)):
+        answer = arm_process.outputs(folder, calls, str(tmp_path / "made.npz"), threads=0)
+        told: dict[str, Any] = {"numerics": "precision", "precision": "int8", "about": about}
+        words.append(sameness(recorded, tmp_path / "made.npz", answer, **told)[0].reason.partition(":")[0])
+    assert words[0].endswith("recorded calls")
+    assert words[1] == "held out inputs"
 
 
 def test_sparse_inputs_are_refused_in_a_sentence(tmp_path: Path) -> None:

@@ -261,7 +261,7 @@ def test_samples_and_a_metric_of_the_user_decide(tmp_path: Path) -> None:
     given: dict[str, Any] = {"inputs": f"{tmp_path}/data.py:samples", "metric": f"{tmp_path}/data.py:sums"}
     evaluator = ModelEvaluator(ModelRequest(target=f"{tmp_path}/model.py:named", **given), tmp_path)
     assert (evaluator.batch, evaluator.surveyed["samples"]) == (3, 5)
-    assert [call.batch for call in evaluator.recorded.calls] == [3, 3, 3, 3, 3, 1]
+    assert [call.batch for call in evaluator.recorded.calls] == [3, 3, 3, 3, 3, 1, 4]
     recipe = Recipe((Change("inference_mode"),))
     gate = evaluator.gate(Recipe(), recipe, "exact")
     assert gate.word == "passed", gate

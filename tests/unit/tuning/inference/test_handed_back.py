@@ -103,7 +103,7 @@ def test_the_readme_says_sizes_types_threads_and_packages() -> None:
     file = folder_file.FolderFile(target="model.py:build", settings=settings, needs=["onnxruntime==1.30"])
     text = folder_file.readme(file, calls, ["float32"])
     assert (
-        "takes: int64[any, 24]; any thread may call it\n- any: any size but 0; all else raises ValueError"
+        "takes: int64[any, 24]; any thread may call it\n- any: any size but 0, the same for all inputs if"
         in text
     )
     assert "gives: a tuple of a tensor, None; float32; anything but tensors is left out" in text

@@ -167,7 +167,7 @@ def test_something_is_held_out_where_there_is_one_sample(tmp_path: Path) -> None
         target=f"{tmp_path}/model.py:build", batch=0, samples=f"{tmp_path}/data.py:samples", **paths
     )
     calls = RecordedCalls.load(Path(paths["calls"])).calls
-    assert (surveyed["samples"], [call.batch for call in calls]) == (1, [4, 4, 1, 5, 4, 4, 4])
+    assert (surveyed["samples"], [call.batch for call in calls]) == (1, [4, 4, 1, 5, 4, 4, 4, 4])
     assert len({call.inputs[0].tobytes() for call in calls[:3]}) == 3
     assert len(RecordedCalls.load(Path(paths["calibration"])).calls) == 1
 
@@ -222,7 +222,8 @@ def test_lengths_that_the_model_takes_are_open_and_others_are_not() -> None:
     inputs = [np.ones((2, 7), int), np.ones((2, 7)), np.ones((2, 5))]
     names, others = survey._lengths(reference, [inputs])
     assert names == [["", "n7"], ["", "n7"], ["", ""]]
-    assert [[each.shape for each in call.inputs] for call in others] == [[(2, 6), (2, 6), (2, 5)]]
+    shapes = [[each.shape for each in call.inputs] for call in others]
+    assert shapes == [[(2, size), (2, size), (2, 5)] for size in (6, 8)]
     longer = [np.ones((2, 9), int), np.ones((2, 9)), np.ones((2, 5))]
     assert survey._lengths(reference, [inputs, longer])[0][0] == ["", "n7_9"]
 

@@ -15,8 +15,7 @@ def load() -> Any:
 
     settings = json.loads((HERE / "recipe.json").read_text())["settings"]
     os.environ.update(settings.get("environment", {}))  # torch reads it when it makes its first tensor
-    for name, value in settings.get("malloc", ()):  # mallopt(3)
-        ctypes.CDLL(None).mallopt(name, value)
+    [ctypes.CDLL(None).mallopt(*each) for each in settings.get("malloc", ())]  # mallopt(3)
     torch.set_flush_denormal(settings.get("flush_denormal", False))
     if settings.get("threads"):
         torch.set_num_threads(settings["threads"])
@@ -29,12 +28,13 @@ def load() -> Any:
         guard = torch.inference_mode if settings.get("inference_mode") else guard
 
     def model(*inputs: Any) -> Any:
+        known: dict[str, int] = {}  # open sizes
         for x, sizes, kind in zip(inputs, settings["takes"], settings["types"], strict=True):
-            fit = all(n == m or (m is None and n) for n, m in zip_longest(x.shape, sizes, fillvalue=0))
+            both = zip_longest(x.shape, sizes, fillvalue=0)
+            fit = all(n == (m if isinstance(m, int) else known.setdefault(m, n or -1)) for n, m in both)
             if not fit or str(x.dtype) != kind:  # a package reads any memory as what it was compiled for
-                raise ValueError(f"{x.dtype}{list(x.shape)} is not {kind}{sizes}; None is any size but 0")
+                raise ValueError(f"{x.dtype}{list(x.shape)} is not {kind}{sizes}; names are any size but 0")
         with guard():
-            laid = (x.contiguous(memory_format=last if nhwc and x.ndim == 4 else first) for x in inputs)
-            return run(*laid)
+            return run(*(x.contiguous(memory_format=last if nhwc and x.ndim == 4 else first) for x in inputs))
 
     return model

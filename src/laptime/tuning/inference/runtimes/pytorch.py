@@ -278,9 +278,10 @@ def graph_of(draft: Draft, *, lengths: bool = True) -> torch.export.ExportedProg
             return graph_of(draft, lengths=False)
         raise NoDraft(f"torch.export cannot trace it: {first_words(error)}") from error
     draft.settings["types"] = [str(each.dtype) for each in draft.inputs]
-    draft.settings["takes"] = [
-        [None if index in named else size for index, size in enumerate(tensor.shape)]
-        for tensor, named in zip(draft.inputs, sizes, strict=True)
+    held = {node.name: node.meta["val"].shape for node in graph.graph.nodes if node.op == "placeholder"}
+    draft.settings["takes"] = [  # open sizes by name: a package does not see that those of one name differ
+        [size if isinstance(size, int) else str(size) for size in held[name]]
+        for name in graph.graph_signature.user_inputs
     ]
     return graph
 
