@@ -31,6 +31,30 @@ def test_rates_that_nobody_can_send(rate: float) -> None:
 
 
 @pytest.mark.parametrize(
+    ("target", "options", "next_step"),
+    [
+        ("127.0.0.1:8000/predict", {}, "http://127.0.0.1:8000/predict"),
+        ("localhost:80", {}, "http://localhost:80"),
+        ("[::1]:8000/v1", {}, "http://[::1]:8000/v1"),
+        ("models.example.com:443", {}, "http://models.example.com:443"),
+        ("http://127.0.0.1:1", {"method": "GE T"}, "--method POST"),
+        ("http://127.0.0.1:1", {"method": "POST\r\nx: y"}, "--method POST"),
+    ],
+)
+def test_an_address_without_a_protocol_and_a_method_that_is_none_are_refused(
+    target: str, options: dict[str, str], next_step: str
+) -> None:
+    with pytest.raises(UsageError) as refused:
+        LoadRequest(target=target, rates=[5], **options).check()
+    assert refused.value.next == next_step
+
+
+@pytest.mark.parametrize("target", ["model.py:build", "torchvision:resnet18", "null:exp=20ms", "a.b:build3"])
+def test_a_model_is_no_address_without_a_protocol(target: str) -> None:
+    LoadRequest(target=target, rates=[5]).check()
+
+
+@pytest.mark.parametrize(
     ("answer", "what", "advice"),
     [
         (http_server.Answer(status=401, body="who are you"), "http 401", "--header"),
