@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +13,7 @@ pytest.importorskip("aiohttp")
 
 from fixtures import llm_server
 from fixtures.scripted_servers import served
+from laptime.kit import typed
 from laptime.kit.errors import LaptimeError, UsageError
 from laptime.loadgen import driver
 from laptime.loadgen.connection import Reply
@@ -47,6 +49,15 @@ def test_an_address_without_a_protocol_and_a_method_that_is_none_are_refused(
     with pytest.raises(UsageError) as refused:
         LoadRequest(target=target, rates=[5], **options).check()
     assert refused.value.next == next_step
+
+
+def test_a_file_of_bodies_has_one_at_least_and_ends_lines_at_their_ends_alone(tmp_path: Path) -> None:
+    empty, two = tmp_path / "a.jsonl", tmp_path / "b.jsonl"
+    empty.write_text("\n \n")
+    with pytest.raises(UsageError, match="cannot be sent"):
+        typed.bodies(str(empty))
+    two.write_bytes('{"a": "x\u2028y\x0bz"}\r\n\r\n{"b": 1}'.encode())
+    assert typed.bodies(str(two)) == ['{"a": "x\u2028y\x0bz"}', '{"b": 1}']
 
 
 @pytest.mark.parametrize("target", ["model.py:build", "torchvision:resnet18", "null:exp=20ms", "a.b:build3"])
