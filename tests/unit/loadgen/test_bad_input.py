@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -44,7 +45,7 @@ def test_rates_that_nobody_can_send(rate: float) -> None:
     ],
 )
 def test_an_address_without_a_protocol_and_a_method_that_is_none_are_refused(
-    target: str, options: dict[str, str], next_step: str
+    target: str, options: dict[str, Any], next_step: str
 ) -> None:
     with pytest.raises(UsageError) as refused:
         LoadRequest(target=target, rates=[5], **options).check()
