@@ -31,6 +31,7 @@ QUEUES: dict[str, tuple[World, str, float]] = {
     "G/E2/1, bursts, p95": (World("erlang", 0.05, arrivals="gamma"), "latency=400ms@p95", 0.0),
     "M/bimodal/2, 0.1 s, p95": (World("bimodal", 0.1, 2), "latency=900ms@p95", 0.0),
     "M/D/8, 1 s, p95": (World("constant", 1.0, 8), "latency=2s@p95", 0.0),
+    "M/H2/1, 50 ms, p95": (World("hyper", 0.05), "latency=600ms@p95", 0.0),
     "shares a CPU, 20 ms, p95": (World(works="shares"), "latency=200ms@p95", 0.0),
     "shares a CPU, 0.1 s, p95": (World("constant", 0.1, works="shares"), "latency=1s@p95", 0.0),
     "batches of 64, p95": (World("constant", 0.04, 64, works="batches"), "latency=150ms@p95", 0.0),
@@ -64,6 +65,20 @@ def levels(worlds: dict[str, World], seconds: float, seeds: int) -> dict[str, ob
     return {"levels": made, "told": told, "held": held, "rates off": off, "invalid": invalid}
 
 
+def above(law: str, over: float, seconds: float, seeds: int) -> tuple[int, int, int]:
+    """How many levels of one slot, so far above its capacity, are told to grow, or have a rate whose interval
+    reaches down to that capacity, or neither."""
+    world = World(law)
+    most = world.slots / world.mean
+    grows = reach = 0
+    for seed in range(seeds):
+        stats = numbers(level(world._replace(rate=most * over), seconds, 7000 + seed))
+        ends = stats.answered.ci95
+        grows += stats.balance.grows
+        reach += not stats.balance.grows and ends is not None and ends[0] <= 1.001 * most
+    return grows, reach, seeds - grows - reach
+
+
 def edge(world: World, slo: str) -> float:
     """The rate at which a long level breaks the promise, by halving."""
     (promise,) = promises(slo)
@@ -93,6 +108,11 @@ def main(asked: Namespace, figures: Figures) -> int:
             figures.keep()
     if rows:
         table(("levels", "number", *NAMES, "hold", "rates off by 2 %", "invalid"), rows)
+        rows = []
+        for law, over in ((law, over) for law in ("exponential", "constant") for over in (1.05, 1.1, 1.2)):
+            counts = ["{}, {}, {}".format(*above(law, over, each, 4 * asked.seeds)) for each in (20.0, 60.0)]
+            rows.append((law, f"{over - 1:.0%}", *counts))
+        table(("service", "above capacity", "20 s: grows, interval, neither", "60 s"), rows)
     rows = []
     for name, (world, slo, known) in QUEUES.items():
         right = known or edge(world, slo)

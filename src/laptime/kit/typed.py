@@ -131,9 +131,11 @@ def headers(texts: Sequence[str]) -> list[tuple[str, str]]:
 
 def bodies(name: str) -> list[str]:
     """The content of the file as one body; of JSON lines (.jsonl) each is one.
-    Raises UsageError: it cannot be read."""
-    text = _read(name, "--body x.json")
-    return [line for line in text.splitlines() if line.strip()] if name.endswith(".jsonl") else [text]
+    Raises UsageError: it cannot be read, or has no line."""
+    lines = [_read(name, "--body x.json")]
+    if name.endswith(".jsonl") and not (lines := [line for line in lines[0].split("\n") if line.strip()]):
+        raise UsageError(f"{name} cannot be sent", why="it holds no line", next="--body x.jsonl")
+    return lines
 
 
 def _lines(name: str) -> list[str]:

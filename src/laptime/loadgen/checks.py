@@ -268,12 +268,12 @@ def find_stall(case: Case, stats: LevelStats | None) -> Check | None:
     share, name = _worst(stats, get_delay)
     if share <= _ZERO:
         return None
-    longest = show(max(seconds for _, seconds in stalls), "s")
-    stood = f"the generator stood still {count(len(stalls), 'time')}, {longest} at the longest"
+    longest = max(seconds for _, seconds in stalls)
+    stood = f"the generator stood still {count(len(stalls), 'time')}, {show(longest, 's')} at the longest"
     if share <= MOST_OF_A_FIGURE:
         return Check("stalled", "note", f"{stood}: at most {percent(share)} of a figure")
     words = f"{stood}: that may be {percent(share)} of the {name}. It was late, not the server"
-    return Check("stalled", "fail", words, _cause(stats.facts, math.inf)[1])
+    return Check("stalled", "fail", words, _cause(stats.facts, longest / 2)[1])
 
 
 def busy_sender(case: Case, stats: LevelStats | None) -> Check | None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from fixtures import costs, runs
 from fixtures.costs import OCI, case, run
@@ -46,11 +47,58 @@ def test_the_answer_stands_first(laptime: Laptime) -> None:
     assert "seen 2026-01-28" in ended.out
 
 
-def test_the_next_line_keeps_the_kind_of_price(laptime: Laptime) -> None:
-    out = laptime("cost", "before", "--machine", "aws:c5a.8xlarge", "--spot").out
+MINE = """provider,region,shape,usd_per_hour,spot_usd_per_hour,reserved_usd_per_hour,seen
+mine,north,box,2,0.8,1.2,2026-11-01
+mine,south,box,1.5,0.8,1.2,2026-11-01
+"""
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        "--machine aws:c5a.8xlarge --spot",
+        "--machine mine:box --prices mine.csv --reserved",
+        "--machine mine:box@north --prices mine.csv",
+        f"--machine {OCI} --slo latency=60ms@p99",
+        "--machine aws:c5a.8xlarge --usd-per-hour 1.23456789",
+        "--usd-per-hour 0.8 --prices mine.csv --slo latency=70ms@p95",
+    ],
+)
+def test_the_next_line_gives_the_same_price(laptime: Laptime, options: str) -> None:
+    Path("mine.csv").write_text(MINE)
+    out = laptime("cost", "before", *options.split()).out
     line = next(each for each in out.splitlines() if each.startswith("next"))
-    assert "--machine aws:c5a.8xlarge --spot" in line
     assert laptime(*line.split("#")[0].split()[2:]).out.split()[:2] == out.split()[:2]
+
+
+def test_what_a_part_of_a_card_costs_is_not_halved_again(laptime: Laptime) -> None:
+    part = costs.on_gpu("NVIDIA H100 80GB HBM3 MIG 3g.40gb", int(39.5 * 2**30), 0.001)
+    files.save(structs.replace(part, id="20260801-000005-000-a", name="part"))
+    out = laptime("cost", "part", "--machine", "aws:p5.4xlarge", "--usd-per-hour", "8").out
+    assert "at 4.00 USD/h" in out
+    line = next(each for each in out.splitlines() if each.startswith("next"))
+    assert "--usd-per-hour 8" in line
+    assert "at 4.00 USD/h" in laptime(*line.split()[2:]).out
+
+
+def test_no_bound_is_advised_where_none_is_known(laptime: Laptime) -> None:
+    load = run(costs.level(50, 0.02), verb="load", id="20260801-000006-000-a", name="load")
+    files.save(load)
+    out = laptime("cost", "load", "--usd-per-hour", "4", "--slo", "latency=40ms@p99").out
+    assert out.startswith("22.22 USD")
+    assert "--where" not in out
+
+
+def test_an_account_whose_free_hours_are_all_of_a_bill_pays_nothing(laptime: Laptime) -> None:
+    Path("mine.csv").write_text(
+        "provider,shape,usd_per_hour,free_usd_per_month,seen\nmine,a,0.05,36.5,2026-11-01\n"
+    )
+    out = laptime("cost", "before", "--machine", "mine:a", "--prices", "mine.csv").out
+    assert "; 0.00 USD after the free hours of an account" in " ".join(out.split())
+    assert (
+        ",  ·"
+        not in laptime("cost", "before", "--machine", "mine:a", "--prices", "mine.csv", "--details").out
+    )
 
 
 def test_two_prices_are_refused_with_a_line_that_runs(laptime: Laptime) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,6 +14,7 @@ pytest.importorskip("aiohttp")
 
 from fixtures import llm_server
 from fixtures.scripted_servers import served
+from laptime.kit import typed
 from laptime.kit.errors import LaptimeError, UsageError
 from laptime.loadgen import driver
 from laptime.loadgen.connection import Reply
@@ -28,6 +31,39 @@ def test_rates_that_nobody_can_send(rate: float) -> None:
     with pytest.raises(UsageError, match=r"impossible|one machine") as refused:
         load(LoadRequest(target="null:noop", rates=[rate]))
     assert "--rate" in refused.value.next
+
+
+@pytest.mark.parametrize(
+    ("target", "options", "next_step"),
+    [
+        ("127.0.0.1:8000/predict", {}, "http://127.0.0.1:8000/predict"),
+        ("localhost:80", {}, "http://localhost:80"),
+        ("[::1]:8000/v1", {}, "http://[::1]:8000/v1"),
+        ("models.example.com:443", {}, "http://models.example.com:443"),
+        ("http://127.0.0.1:1", {"method": "GE T"}, "--method POST"),
+        ("http://127.0.0.1:1", {"method": "POST\r\nx: y"}, "--method POST"),
+    ],
+)
+def test_an_address_without_a_protocol_and_a_method_that_is_none_are_refused(
+    target: str, options: dict[str, Any], next_step: str
+) -> None:
+    with pytest.raises(UsageError) as refused:
+        LoadRequest(target=target, rates=[5], **options).check()
+    assert refused.value.next == next_step
+
+
+def test_a_file_of_bodies_has_one_at_least_and_ends_lines_at_their_ends_alone(tmp_path: Path) -> None:
+    empty, two = tmp_path / "a.jsonl", tmp_path / "b.jsonl"
+    empty.write_text("\n \n")
+    with pytest.raises(UsageError, match="cannot be sent"):
+        typed.bodies(str(empty))
+    two.write_bytes('{"a": "x\u2028y\x0bz"}\r\n\r\n{"b": 1}'.encode())
+    assert typed.bodies(str(two)) == ['{"a": "x\u2028y\x0bz"}', '{"b": 1}']
+
+
+@pytest.mark.parametrize("target", ["model.py:build", "torchvision:resnet18", "null:exp=20ms", "a.b:build3"])
+def test_a_model_is_no_address_without_a_protocol(target: str) -> None:
+    LoadRequest(target=target, rates=[5]).check()
 
 
 @pytest.mark.parametrize(

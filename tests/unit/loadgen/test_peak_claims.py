@@ -14,7 +14,9 @@ from laptime.analysis.quantiles import Floats
 from laptime.analysis.queues import Queue, queue_of
 from laptime.records.case import Case
 from laptime.records.check import Check
-from laptime.verbs.load.levels import find_peak, likely
+from laptime.verbs.load.levels import PeakLevel, find_peak, likely
+from laptime.verbs.load.request import LoadRequest
+from laptime.verbs.load.run import _finding
 
 SEEDS = 100
 SLO = "latency=200ms@p99"
@@ -75,8 +77,8 @@ def test_few_answers_and_heavy_tails_tell_the_peak_within_ten_percent(
 @pytest.mark.parametrize(
     ("world", "slo", "truth"),
     [
-        (World(works="shares"), "latency=200ms@p95", 31.9),
-        (World("constant", 0.4, 16, works="batches"), "latency=2s@p95", 0.0),
+        (World(works="shares"), "latency=200ms@p95", 32.2),
+        (World("constant", 0.4, 16, works="batches"), "latency=2s@p95", 20.8),
     ],
 )
 def test_the_peak_of_a_server_that_is_no_queue_of_slots_is_told_within_ten_percent(
@@ -125,6 +127,18 @@ def test_a_replay_of_exact_services_breaks_where_the_closed_form_does() -> None:
     middle, low, high = queue.breaks(0.2, 0.95)
     assert middle == pytest.approx(50 - math.log(20) / 0.2, rel=0.05)
     assert low < middle < high < 1.2 * low
+
+
+def test_rates_of_a_peak_are_numbers_that_people_read() -> None:
+    request = LoadRequest(target="http://127.0.0.1:1", slo="latency=1s@p99", find_peak=True)
+    unproven = PeakLevel(None, 2560.0, None, "why", about=(743.2, 640.0, 821.0))
+    assert (
+        "about 740 [640, 821]/s, not proven: why; 2,560/s certainly" in _finding(unproven, request).sentence
+    )
+    proven = PeakLevel(17.53, None, None, "why", about=(27.1, 24.8, 31.2))
+    said = _finding(proven, request).sentence
+    assert said.startswith("17.5 requests/s keep latency=1s@p99: why")
+    assert said.endswith("about 27 [25, 31]/s")
 
 
 def test_a_median_over_the_limit_breaks_every_promise_and_is_said() -> None:

@@ -284,6 +284,16 @@ def test_a_queue_that_grows_since_slots_went_is_told_with_its_second() -> None:
     assert "from second" not in shown(always)
 
 
+def test_the_first_line_of_an_invalid_level_says_why() -> None:
+    late = level(World("constant", slots=64, rate=40), 60, 1, lambda rng: 0.002)
+    dead = level(World(slots=8, rate=30, dies=3.0), 10, 1)
+    for case, word in ((late, "the generator was late"), (dead, "no answer came from second 2.9 on")):
+        assert case.trust == "invalid"
+        assert word in " ".join(brief(case).partition("offered")[0].split())
+    sound = brief(level(World("constant", slots=64, rate=40), 60, 1)).partition("offered")[0]
+    assert "generator" not in sound
+
+
 def test_a_page_draws_latency_over_time() -> None:
     page = html.render(run_of(level(World(rate=30, stall=(20.0, 2.0)), 60, 1)))
     assert "Latency over" in page

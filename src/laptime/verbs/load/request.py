@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from pathlib import Path
 from typing import Annotated
 from urllib.parse import urlsplit
@@ -16,6 +17,7 @@ from laptime.kit.options import Option
 from laptime.kit.units import seconds
 from laptime.records.plan import Name, Origin, Save
 
+_PLAIN = re.compile(r"(localhost|[\w-]+(\.[\w-]+){1,9}|\[[\da-fA-F:]+\]):\d+(/|$)")
 BUDGET = 240.0  # seconds of sending of a search for the peak
 DURATION = 10.0  # seconds of a level if no time is given
 Bodies = Annotated[
@@ -139,6 +141,12 @@ class LoadRequest(Struct, frozen=True, kw_only=True):
             raise unknown(
                 "law of arrivals", self.arrivals, LAWS, option="--arrivals", example="--arrivals poisson"
             )
+        if not (self.method or "GET").isalpha():
+            why = "a method is one word of letters"
+            raise UsageError(f"--method {self.method!r} is impossible", why=why, next="--method POST")
+        if _PLAIN.match(self.target):
+            why, target = "an address begins with http:// or https://", redaction.address(self.target)
+            raise UsageError(f"{target} names no protocol", why=why, next=f"http://{target}")
         self._check_levels()
         self._check_tokens()
         if self.is_endpoint:
@@ -149,9 +157,7 @@ class LoadRequest(Struct, frozen=True, kw_only=True):
                 host, why = "", str(error)
             if not host:
                 raise UsageError(
-                    f"{redaction.address(self.target)} is not an address",
-                    why=why,
-                    next="http://127.0.0.1:8000",
+                    f"{redaction.address(self.target)} is not an address", why=why, next="http://127.0.0.1:80"
                 )
             if not self.remote and not typed.is_loopback(host):
                 raise UsageError(
@@ -194,9 +200,7 @@ class LoadRequest(Struct, frozen=True, kw_only=True):
             )
         if self.trace is not None and self.rates:
             raise UsageError(
-                "--trace and --rate do not go together",
-                why="the file sets the times",
-                next="leave --rate out",
+                "--trace and --rate do not go together", why="the file sets the times", next="leave one out"
             )
         if self.auto and (self.requests or self.trace or self.find_peak or self.scenario == "Offline"):
             raise UsageError(

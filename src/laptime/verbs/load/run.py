@@ -14,6 +14,7 @@ from msgspec import structs
 from laptime.analysis.promises import promises
 from laptime.kit.clock import SystemClock
 from laptime.kit.errors import UsageError, UserCodeError
+from laptime.kit.units import estimate, show, show_interval
 from laptime.launch.sender import Senders
 from laptime.launch.worker import CommandFailed
 from laptime.loadgen.messages import Endpoint
@@ -131,16 +132,10 @@ class _Levels:
         self, case: Case, facts: Level, order: Order, share: tuple[float, float], after: float
     ) -> Case:
         self._prepare(facts.rate or 0.0)
-        alone = self._generator.alone if self._generator else None
+        facts = structs.replace(facts, alone=self._generator.alone if self._generator else None)
+        looks = Looks(self._request.slo) if self._request.auto else None
         level = LevelRun(
-            self._live,
-            self._began,
-            case,
-            structs.replace(facts, alone=alone),
-            share=share,
-            after=after,
-            metrics=self._metrics,
-            looks=Looks(self._request.slo) if self._request.auto else None,
+            self._live, self._began, case, facts, share=share, after=after, metrics=self._metrics, looks=looks
         )
         return level.carry_out(self._senders, order)
 
@@ -153,17 +148,20 @@ class _Levels:
 
 
 def _finding(peak: PeakLevel, request: LoadRequest) -> Finding:
-    middle, low, high = peak.about or (None, None, None)
+    middle = peak.about[0] if peak.about else None
     evidence = {"rate": peak.rate, "broken": peak.broken, "slo": request.slo, "about": middle}
-    about = f"the peak at {request.slo} is about {middle:.2g}/s [{low:.2g}, {high:.2g}]" if peak.about else ""
-    above = f"; {peak.broken:.3g}/s certainly breaks it" if peak.broken else ""
+    ends = show_interval(peak.about and peak.about[1:], middle or 0.0, "1/s")
+    likely = estimate(show(middle, "1/s", peak.about and peak.about[1:]), ends)
+    about = f"the peak at {request.slo} is about {likely}" if peak.about else ""
+    above = f"; {show(peak.broken, '1/s')} certainly breaks it" if peak.broken else ""
     if peak.rate is None:
         told = f"{about}, not proven" if about else f"no rate was proven to keep {request.slo}"
         advice = peak.advice or f"--budget {2 * request.budget:.0f}s"
         sentence = f"{told}: {peak.sentence}{above}"
         return Finding(kind="load/peak", sentence=sentence, evidence=evidence, next=advice)
     told = f"; {about}" if about else ""
-    sentence = f"{peak.rate:.3g} requests/s keep {request.slo}: {peak.sentence}{above}{told}"
+    rate = show(peak.rate, "1/s").removesuffix("/s")
+    sentence = f"{rate} requests/s keep {request.slo}: {peak.sentence}{above}{told}"
     cases = [peak.case.key] if peak.case else []
     return Finding(kind="load/peak", sentence=sentence, evidence=evidence, cases=cases)
 
@@ -181,11 +179,8 @@ def _open(target: object, count: int) -> Senders:
 
         senders.close()
         detail, address = str(senders.facts.get("detail", "")), target.url.partition("?")[0]  # type: ignore[attr-defined]
-        raise UsageError(
-            f"{address} did not answer the first request: {fault}",
-            why=detail or "it gave no reason",
-            next=advice(fault, detail, address),
-        )
+        what = f"{address} did not answer the first request: {fault}"
+        raise UsageError(what, why=detail or "it gave no reason", next=advice(fault, detail, address))
     return senders
 
 

@@ -87,7 +87,7 @@ def _peak(run: Run) -> doc.Headline | None:
     rate = found.evidence.get("rate")
     if rate is None:
         return doc.Headline("undecided", "noisy", found.sentence, next=[whole(found.next, run)])
-    return doc.Headline(f"{rate:.3g}/s", "trusted", found.sentence)
+    return doc.Headline(show(rate, "1/s"), "trusted", found.sentence)
 
 
 def _figure(facts: Level, stats: LevelStats) -> str:
