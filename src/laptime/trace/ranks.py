@@ -71,7 +71,9 @@ def share(view: View, *, rank: int | None = None) -> RankShare:
         devices=used,
         compute_ns=sum(each.compute_ns for each in used),
         communication_ns=sum(each.communication_ns for each in used),
-        exposed_communication_ns=sum(each.exposed_communication_ns for each in used),
+        exposed_communication_ns=sum(each.exposed_communication_ns for each in used)
+        if used
+        else overview.exposed_on_host(view),
         idle_ns=sum(each.idle_ns for each in used),
         data_wait_ns=sum(step.data_wait_ns for step in rows),
     )

@@ -281,3 +281,18 @@ def test_rank_7_comes_last_and_the_others_wait(eight: list[RankShare], expected:
     assert waiting / sum(row.communication_ns for row in ranks) > 0.95
     assert waiting == sum(row.waiting_ns for row in found)
     assert [row.clock_offset_ns for row in ranks] == [0] * 8
+
+
+def test_communication_of_the_host_is_exposed_where_no_operator_runs() -> None:
+    talk = host("gloo:all_reduce", 100, 300, "user_annotation")
+    talk["tid"] = 7
+    events = [
+        talk,
+        host("aten::mm", 150, 100),
+        host("aten::add", 390, 60),
+        host("backward", 90, 400, "user_annotation"),
+    ]
+    shown = rank(0, events)
+    assert shown.row.exposed_communication_ns == (300 - 100 - 10) * US
+    device = rank(0, [nccl(100, 50), talk])
+    assert device.row.exposed_communication_ns == 50 * US
