@@ -18,7 +18,7 @@ RATE = Metric(
 
 
 class Exchange(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What traced steps show of several ranks."""
+    """Communication of several ranks in traced steps."""
 
     # step_ns, exposed_ns: mean over ranks of a step under the profiler, and of communication in it while
     # nothing computes

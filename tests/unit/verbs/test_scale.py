@@ -215,7 +215,7 @@ def test_samples_that_cannot_be_counted_can_be_told(measure: Measure) -> None:
 
 
 def test_no_script_is_refused(measure: Measure, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(UsageError, match="is no script"):
+    with pytest.raises(UsageError, match="cannot be started on ranks"):
         verb.scale(ScaleRequest(program="torchvision:resnet18"))
     monkeypatch.chdir(tmp_path)
     (tmp_path / "train.py").write_text("")
@@ -278,6 +278,14 @@ def test_loaders_that_cannot_be_divided_are_no_strong_scaling(measure: Measure) 
     failed = [case for case in run.cases if case.trust == "invalid"]
     assert [case.axes["scaling"] for case in failed] == ["strong"]
     assert "do not share a batch" in str(failed[0].checks)
+
+
+def test_without_a_loader_strong_scaling_is_left_out_and_the_others_are_trusted(measure: Measure) -> None:
+    world = World(even(), batches=0)
+    run = measure(world, ranks=[1, 2, 4], jobs=3)
+    assert [row.scaling for row in rank_rows(run.cases)] == ["", "weak", "weak"]
+    assert sum(shared for _, shared, _ in world.started) == 1
+    assert [check.outcome for check in run.checks if check.name == "batch"] == ["note"]
 
 
 def test_a_script_that_divides_its_batch_itself_is_told(measure: Measure) -> None:

@@ -16,7 +16,6 @@ from laptime.reports import document as doc
 from laptime.reports.commands import whole
 from laptime.reports.documents import verdicts
 from laptime.reports.fields import Field, tabulate, tell
-from laptime.reports.page.plot import Axis, Line, Plot, Spot, pick_style
 
 _WORDS: dict[Any, tuple[str, doc.Tone]] = {KEPT: ("reached", "trusted"), BROKEN: ("not reached", "invalid")}
 
@@ -29,8 +28,7 @@ def document(run: Run) -> doc.Document:
     notices = [doc.Notice(each.severity, each.sentence, each.change) for each in run.findings]
     doubts += [("", each) for each in run.checks]
     notices += [verdicts.doubt(each, lead, whole(each.next, run)) for lead, each in doubts]
-    chart = doc.Chart("", partial(_plot, rows), note="The thin line is what ranks would give without loss.")
-    charts = [chart] if len(rows) > 1 else []
+    bars = [doc.Bar(row.name, row.rate.value, row.rate.text, interval=row.rate.interval) for row in rows]
     return doc.Document(
         run=run,
         verb="scale",
@@ -40,17 +38,20 @@ def document(run: Run) -> doc.Document:
         brief=[table, facts, doc.Notices(notices), *verdicts.failures(run)],
         sections=[
             doc.Section("ranks", "Ranks", [table, facts], headed=False),
-            doc.Section("curve", "Samples per second", charts, detail="page"),
+            doc.Section("rates", "Samples per second", [doc.Bars(bars)], detail="page"),
             doc.Section("findings", "Findings", [doc.Notices(notices)], headed=False),
             doc.Section("failures", "Failures", verdicts.failures(run), headed=False),
         ],
-        cases=[*_failed(run), *(verdicts.test_case(c, case.key) for case in run.cases for c in case.checks)],
+        cases=[
+            *_test_failures(run),
+            *(verdicts.test_case(c, case.key) for case in run.cases for c in case.checks),
+        ],
         data=lambda: data(run),
-        about="Efficiency is told against the fewest ranks, round by round; brackets are 95 % intervals.",
+        about="Efficiency is that against the fewest ranks, round by round; brackets are 95 % intervals.",
     )
 
 
-def _failed(run: Run) -> list[doc.TestCase]:
+def _test_failures(run: Run) -> list[doc.TestCase]:
     failed = [(case.key, case.failure) for case in run.cases if case.failure]
     return [doc.TestCase(key, "measured", "error", each.kind, each.what, each.next) for key, each in failed]
 
@@ -66,13 +67,13 @@ def _table(rows: list[RankRow]) -> doc.Table:
         Field("step", lambda row: doc.as_cell(row.step), "time"),
         Field("alone", partial(_of_step, "alone"), note="only communication runs: of a traced step"),
         Field("waiting", partial(_of_step, "waiting"), note="for the last rank: of communication"),
-        any(_known(row).usd is not None for row in rows) and Field("USD an epoch", _usd, "number"),
+        any(_facts(row).usd is not None for row in rows) and Field("USD an epoch", _usd, "number"),
         Field("word", lambda row: doc.Cell(row.case.trust, tone=row.case.trust)),
     ]
     return tabulate("rank", fields, rows, row=lambda row: {"key": row.case.key})
 
 
-def _known(row: RankRow) -> OnRanks:
+def _facts(row: RankRow) -> OnRanks:
     return row.case.details.ranks or OnRanks(samples=1.0)
 
 
@@ -83,12 +84,12 @@ def _share(of: Quantity) -> str:
 
 
 def _of_step(what: str, row: RankRow) -> doc.Cell:
-    seen: Exchange | None = _known(row).exchange
+    seen: Exchange | None = _facts(row).exchange
     return tell(None if seen is None else seen.waiting if what == "waiting" else seen.exposed_share, percent)
 
 
 def _usd(row: RankRow) -> doc.Cell:
-    known = _known(row)
+    known = _facts(row)
     return doc.Cell(usd(known.usd, known.usd_ci95), known.usd, usd_interval(known.usd_ci95))
 
 
@@ -138,24 +139,6 @@ def _beyond(rows: list[RankRow]) -> list[tuple[str, str]]:
     more, known = 2 * rows[-1].ranks, max((row.ranks for row in rows if not row.takes_turns), default=0)
     text = f"{more} ranks give at most {show(bound(rows, more), '1/s')} samples (a bound: efficiency is taken"
     return [("beyond", f"{text} to be no better there than at {known or rows[-1].ranks})")]
-
-
-def _plot(rows: list[RankRow]) -> Plot:
-    least, most = rows[0], rows[-1].ranks
-    ideal = least.rate.value / least.ranks
-    marks: list[Any] = [Line([(least.ranks, least.rate.value), (most, ideal * most)], "line thin")]
-    for at, kind in enumerate(("weak", "strong")):
-        line = [row for row in rows if row.scaling in ("", kind)] if rows[-1].ranks > least.ranks else []
-        marks.append(Line([(row.ranks, row.rate.value) for row in line], f"line c{at}"))
-        for row in line:
-            name, (style, ends) = (
-                f"{row.name}: {row.rate.estimate}",
-                (pick_style(at, kind), row.rate.interval),
-            )
-            marks.append(Spot(row.ranks, row.rate.value, style, name, ends))
-    top = 1.15 * max(ideal * most, *(row.rate.high or row.rate.value for row in rows))
-    axes = Axis(0.0, 1.08 * most, "ranks"), Axis(0.0, top, "samples per second")
-    return Plot("samples per second by ranks", *axes, marks, height=320)
 
 
 def data(run: Run) -> dict[str, Any]:

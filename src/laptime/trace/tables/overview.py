@@ -123,7 +123,7 @@ def by_priority(view: View, talks: Mask, talking: Mask, runtime: Iterable[HostKi
     return [Breakdown(**dict(zip(CATEGORIES, row, strict=True))) for row in columns.tolist()]
 
 
-def exposed_on_host(view: View) -> int:
+def host_exposure(view: View) -> int:
     """Nanoseconds of all steps in which a collective of the host runs (gloo, MPI) and no operator does."""
     host = view.trace.host
     talks = names.rows(view.trace.texts, host.name, names.is_host_collective)

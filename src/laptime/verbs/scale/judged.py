@@ -1,4 +1,4 @@
-"""What is said of a training on several ranks: may its numbers be trusted, what costs most, and the price."""
+"""Judgements on a training of several ranks: trust, what costs most, and the price of an epoch."""
 
 from __future__ import annotations
 

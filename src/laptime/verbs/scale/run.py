@@ -25,6 +25,7 @@ from laptime.kit.errors import LaptimeError, UsageError
 from laptime.launch.script import TARGET_LOOP, Outcome, Program, execute, resolve
 from laptime.records import event as events
 from laptime.records.case import Axis, Case, Failure, case_key
+from laptime.records.check import Check
 from laptime.records.details import Details
 from laptime.records.event import Listener, ignore
 from laptime.records.plan import Setting
@@ -60,7 +61,9 @@ def scale(request: ScaleRequest, emit: Listener = ignore) -> Run:
     if TARGET_LOOP in program.words or Path(request.program).name == "torchrun":
         why = "it takes a training script, and starts its ranks by torchrun itself"
         raise UsageError(
-            f"{request.program} is no script", why=why, next="laptime scale --ranks 1,2 train.py"
+            f"{request.program} cannot be started on ranks",
+            why=why,
+            next="laptime scale --ranks 1,2 train.py",
         )
     session = _Session(request, program, LiveRun("scale", emit))
     status = "complete"
@@ -75,10 +78,11 @@ def scale(request: ScaleRequest, emit: Listener = ignore) -> Run:
 
 
 class _Session:
-    """The jobs of one run. cases: keys of those that have a rate, by point."""
+    """The jobs of one run. cases: keys of those with a rate. shares: whether ranks can share a batch."""
 
     def __init__(self, request: ScaleRequest, program: Program, live: LiveRun) -> None:
         self.cases: dict[Point, str] = {}
+        self.shares = True
         self._request, self._program, self._live = request, program, live
         own = os.environ.get("OMP_NUM_THREADS", "")
         # The same for any number of ranks: torchrun would give all CPUs to one rank, and one to each of two.
@@ -95,7 +99,7 @@ class _Session:
         first = [*points[1:2], *points[:1], *points[2:]]
         for at, order in enumerate(islice(chain([first], orders(points, 0)), self._request.jobs)):
             for done, point in enumerate(order):
-                if point not in self._failed:
+                if point not in self._failed and (self.shares or point.scaling == "weak"):
                     share = (at + done / len(order)) / self._request.jobs
                     self._live.say(f"{point.ranks} ranks, {point.scaling}, job {at + 1}", share)
                     yield at, point
@@ -111,6 +115,9 @@ class _Session:
                 self._failed[point] = error
                 return
             exchange = _exchange([Path(folder) / each.traces[-1] for each in ranks if each.traces])
+        if point.scaling == "strong" and point.ranks > 1 and not ranks[0].batches and self.cases:
+            self.shares = False  # no loader makes the batches
+            return
         own = self._request.batch and self._request.batch / (point.ranks if point.scaling == "strong" else 1)
         each = [(own or seen.samples, fmean(step.wall for step in seen.untraced) / 1e9) for seen in ranks]
         if point not in self.cases:
@@ -159,7 +166,7 @@ class _Session:
         return outcome, ranks
 
     def _trouble(self, started: int, outcome: Outcome, ranks: Sequence[Observed]) -> LaptimeError | None:
-        """What keeps a job from being one training on so many ranks, None if nothing does."""
+        """Return what keeps a job from being one training on so many ranks, None if nothing does."""
         name = self._program.subject.target
         # The launcher fails because a rank did.
         of_ranks = [each for each in outcome.ended if "ChildFailedError" not in each.error]
@@ -209,6 +216,8 @@ class _Session:
         priced, notes = price(live.run(), self._request.usd_per_hour)
         for case in priced:
             live(events.CaseChanged(case))
+        alone = "strong scaling was not measured: no DataLoader makes batches that ranks could share"
+        notes += [] if self.shares else [Check("batch", "note", alone)]
         live(events.ChecksMade([*notes, *crowd(self._others, live.run())]))
         for finding in findings(live.run()):
             live(events.FindingAdded(finding))
@@ -216,7 +225,7 @@ class _Session:
 
 
 def _exchange(paths: Sequence[Path]) -> Exchange | None:
-    """What the ranks' traces show together; None of fewer than two that can be read."""
+    """Read the ranks' traces together; None if none can be read."""
     with suppress(LaptimeError, IndexError):
         own = share_of(paths[0])
         rows, collectives, stragglers = combine([own, *shares(paths[1:], own).shares])
