@@ -8,7 +8,7 @@ from laptime.records.overview import Straggler
 from laptime.records.series import Metric
 
 RATE = Metric(
-    tag="samples_per_second",
+    tag="step/rate",
     unit="1/s",
     title="samples per second",
     better="higher",

@@ -153,6 +153,7 @@ class _Database:
     def __init__(self, url: str) -> None:
         self._sql = sql = importlib.import_module("sqlalchemy")
         self._engine = sql.create_engine(sql.make_url(url).set(drivername="postgresql+psycopg"))
+        self._runs = sql.table("laptime_runs", sql.column("name"), sql.column("file", sql.LargeBinary))
         with self._engine.begin() as connection:
             connection.execute(sql.text(f"select pg_advisory_xact_lock({_LOCK})"))
             for table in _TABLES:
@@ -171,8 +172,8 @@ class _Database:
 
     def read(self, name: str) -> bytes:
         with self._engine.connect() as connection:
-            query = self._sql.text("select file from laptime_runs where name = :name")
-            return bytes(connection.execute(query, {"name": name}).scalar_one())
+            query = self._sql.select(self._runs.c.file).filter_by(name=name)
+            return bytes(connection.execute(query).scalar_one())
 
     def write(self, name: str, data: bytes) -> None:
         with self._engine.begin() as connection:  # one a run: what is told as pushed is there
