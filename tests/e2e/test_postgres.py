@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -150,6 +151,42 @@ def test_what_was_pushed_survives_a_kill_of_the_server_and_the_same_line_goes_on
     assert shared.push(server.url(), root=tmp_path / "a") == (23, 17, 0)
     shared.pull(server.url(), root=tmp_path / "b")
     assert content(tmp_path / "b").items() >= content(tmp_path / "a").items()
+
+
+@pytest.mark.slow
+def test_fifty_writers_and_a_kill_of_the_server_lose_none_of_two_thousand(
+    server: Server, tmp_path: Path
+) -> None:
+    fill(tmp_path / "one", range(1))
+    (made,) = files.list_files(tmp_path / "one")
+    for number in range(2000):
+        home = tmp_path / f"writer{number % 50}" / "runs" / "2026-09"
+        home.mkdir(parents=True, exist_ok=True)
+        shutil.copy(made, home / f"20260901-{number:06}-337-9f3a1c.json")
+    homes, begun = [tmp_path / f"writer{writer}" for writer in range(50)], threading.Event()
+
+    def push(home: Path) -> bool:
+        begun.set()
+        try:
+            shared.push(server.url(), root=home)
+        except UsageError:
+            return False
+        return True
+
+    with ThreadPoolExecutor(50) as pool:
+        ended = pool.map(push, homes)
+        begun.wait()
+        time.sleep(1.0)
+        server.stop(signal.SIGKILL)
+        server.start()
+        cut_off = [home for home, well in zip(homes, ended, strict=True) if not well]
+    assert cut_off  # the kill met somebody
+    with ThreadPoolExecutor(50) as pool:
+        assert all(pool.map(push, homes))
+    shared.pull(server.url(), root=tmp_path / "all")
+    found = [name for name in content(tmp_path / "all") if name.startswith("20260901")]
+    assert len(found) == 2000
+    assert shared.push(server.url(), root=homes[7]) == (0, 40, 0)
 
 
 def test_a_store_of_a_newer_laptime_is_refused(server: Server, tmp_path: Path) -> None:
