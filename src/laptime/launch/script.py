@@ -138,6 +138,7 @@ def execute(
             stdin=DEVNULL if sys.stdin is None or sys.stdin.isatty() else None,
             stdout=stdout,
             stderr=STDOUT if output else None,
+            marked=True,  # torchrun's ranks leave the group
         )
     grace, meter = 0.0, OthersMeter()
     try:
