@@ -41,7 +41,7 @@ from typing import Any
 
 import numpy as np
 
-from laptime.experiment.pairs import interval
+from laptime.analysis.paired import of_processes
 from laptime.launch.script import resolve
 from laptime.tuning.optimization import Recipe
 from laptime.tuning.script.trial_runner import TrialRunner
@@ -777,8 +777,10 @@ def show_gain(rounds: dict[str, list[float]], side: str) -> str:
     ratios = [
         one / other for one, other in zip(rounds.get("as it is", ()), rounds.get(side, ()), strict=False)
     ]
-    low, high = interval(ratios) or (math.nan, math.nan)
-    return f"{geometric_mean(ratios):.2f}x [{low:.2f}, {high:.2f}]" if ratios else "-"
+    if not ratios:
+        return "-"
+    low, high = of_processes(ratios).interval or (math.nan, math.nan)
+    return f"{geometric_mean(ratios):.2f}x [{low:.2f}, {high:.2f}]"
 
 
 def show_rows(path: Path) -> None:

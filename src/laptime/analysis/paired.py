@@ -27,6 +27,7 @@ from statistics import fmean
 
 from laptime.analysis.student_t import t_quantile
 from laptime.records.comparison import Word
+from laptime.records.quantity import Quantity
 
 MARGIN = 0.01  # relative difference below which nothing is claimed, and within which two sides are `same`
 BETWEEN_PROCESSES = 0.005
@@ -35,6 +36,7 @@ PRIOR_DF = 3  # degrees of freedom that an expected variance is worth
 TRIM = 0.2  # share of many rounds left out at each end of their order: usual for a robust mean (Wilcox 2012)
 CUT = 4  # of few rounds, one in so many is left out at each end of their order
 LEAST_NOISE = 0.002  # no machine is quieter than this; guards against an A/A that came out even by luck
+LEAST = 3  # the fewest fresh processes whose values have an interval
 _WINSORISED_BIAS = 1.1  # variance of normal rounds over what their winsorised variance says, with CUT
 
 
@@ -128,6 +130,14 @@ def from_pairs(logs: Sequence[float]) -> Effect:
     logs: log time ratio of each pair, at least two."""
     error = math.sqrt(_variance(logs) / len(logs))
     return Effect(fmean(logs), max(error, 1e-9), len(logs) - 1, len(logs), len(logs))
+
+
+def of_processes(values: Sequence[float], unit: str = "1") -> Quantity:
+    """A number above zero that each fresh process gave once: the geometric mean, with a 95 % interval from
+    `LEAST` values on."""
+    effect = from_pairs([math.log(value) for value in values])
+    ends = (math.exp(effect.lower(0.025)), math.exp(effect.upper(0.025))) if len(values) >= LEAST else None
+    return Quantity.of(math.exp(effect.mean), ends, len(values), unit)
 
 
 def _between_processes(means: Sequence[float], each: float, rounds: int) -> tuple[float, float]:

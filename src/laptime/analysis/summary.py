@@ -14,6 +14,7 @@ from laptime.analysis import quantiles
 from laptime.analysis.achieved import list_rates, token_rate
 from laptime.analysis.evidence import MIN_SAMPLES, Evidence, find_lost_share, select
 from laptime.analysis.open_loop import OpenLoop, open_loop
+from laptime.analysis.paired import of_processes
 from laptime.analysis.quantiles import Floats, effective_size, interval, mean_interval, quantile
 from laptime.analysis.stat import Stat
 from laptime.analysis.student_t import t_quantile
@@ -21,6 +22,7 @@ from laptime.records.case import Case
 from laptime.records.load import ANSWERED
 from laptime.records.plan import TODAY, Constants
 from laptime.records.quantity import Quantity
+from laptime.records.scale import RATE
 from laptime.records.series import HEADLINE_ORDER, THROUGHPUT_ORDER, Regime, Series
 
 REPORTED = "reported/"  # tags of numbers that a benchmark reported itself, one value a trial, begin with this
@@ -303,6 +305,9 @@ def _of_metric(series: Series, constants: Constants) -> Stat:
         quantity, n = structs.replace(trials.quantity, unit=metric.unit), len(series.samples)
         made = Stat(metric.tag, metric.title, metric.unit, quantity, n)
         return structs.replace(made, better=metric.better, note=trials.statistic)
+    if metric.tag == RATE.tag:
+        own = of_processes(series.samples, metric.unit)
+        return Stat(metric.tag, metric.title, metric.unit, own, own.n, better=metric.better)
     values = select(series, constants).values if len(series.samples) > 1 else None
     n = 1 if values is None else len(values)
     value = series.samples[0] if values is None else quantile(values, 0.5)

@@ -15,13 +15,13 @@ from typing import NamedTuple, TypeVar
 
 from laptime.analysis.compare import DECISION_LEVEL, judge
 from laptime.analysis.paired import BETWEEN_PROCESSES, Effect, from_pairs
+from laptime.analysis.paired import LEAST as LEAST
 from laptime.analysis.student_t import t_quantile
 from laptime.experiment.turns import Turns, fewest, logs, middle, plan_rounds, scale
 from laptime.records.tuning import Speedup
 
 _T = TypeVar("_T")
 FEWEST = 4  # pairs of fresh processes that a session keeps time for
-LEAST = 3  # the fewest that give an interval: if they do not fit, none is begun
 NARROW = 0.01  # half-width of the interval, as a share, below which more pairs are of no use
 SURE = 5
 """Pairs from which a narrow interval ends the measurement: fewer are narrow by luck too often, and what
@@ -131,14 +131,6 @@ def ratios(pairs: Sequence[Pair]) -> list[float]:
 def _effect(values: Sequence[float]) -> Effect:
     """Return the effect of values that each come from processes of their own."""
     return from_pairs([math.log(value) for value in values])
-
-
-def interval(values: Sequence[float]) -> tuple[float, float] | None:
-    """The 95 % interval of a value that each process gave once; None below `LEAST`."""
-    if len(values) < LEAST:
-        return None
-    effect = _effect(values)
-    return math.exp(effect.lower(0.025)), math.exp(effect.upper(0.025))
 
 
 def gain(values: Sequence[float], apart: str = "", forked: int = 0) -> Speedup | None:

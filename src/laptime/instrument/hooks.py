@@ -1,6 +1,7 @@
 """The few functions of torch that are wrapped while a script is observed, and given back afterwards.
 
     DataLoader iterators    __next__            data; the wait for a batch
+    BatchSampler            __init__            where ranks share a batch: each gets its part
     those with workers      __init__, shutdown  starting and ending workers, anew for each epoch
     Module                  __call__            forward; the outermost call does more than pass through
     torch.autograd          backward, grad      backward; Tensor.backward calls it
@@ -59,11 +60,13 @@ class Hooks:
     def install(self) -> None:
         """Wrap; torch is imported already."""
         import torch
-        from torch.utils.data import dataloader
+        from torch.utils.data import BatchSampler, dataloader
 
         self._replace(dataloader._BaseDataLoaderIter, "__next__", self._next)
         for name in ("__init__", "_shutdown_workers"):
             self._replace(dataloader._MultiProcessingDataLoaderIter, name, self._workers)
+        if self._listener.share > 1:
+            self._replace(BatchSampler, "__init__", self._divide)
         self._outermost = set()
         self._replace(torch.nn.Module, "__call__", self._call)
         self._replace(torch.autograd, "backward", self._backward)
@@ -138,7 +141,10 @@ class Hooks:
 
     def _calls(self, module: Any, inputs: Any) -> None:
         """An outermost module is about to be called with these inputs."""
-        self._listener.forward(id(module), graded=self._is_grad_enabled(), trains=module.training)
+        graded = self._is_grad_enabled()
+        self._listener.forward(id(module), graded=graded, trains=module.training)
+        if graded and module.training:
+            self._listener.give(inputs, id(module))
 
     def _fail(self) -> None:
         """The call of an outermost module has raised."""
@@ -164,12 +170,14 @@ class Hooks:
             listener.fetch(loader)
             phases.enter(DATA)
             try:
-                return take(self_, original)
+                batch = take(self_, original)
             except StopIteration:
                 listener.exhaust(loader)
                 raise
             finally:
                 phases.leave()
+            listener.take(batch, loader, batches)
+            return batch
 
         return __next__
 
@@ -184,6 +192,15 @@ class Hooks:
         reference = weakref.ref(owner) if type(owner).__weakrefoffset__ else lambda: owner
         self._loaders[at : at + 1] = [(reference, kind)]
         return at + 1
+
+    def _divide(self, original: Any) -> Any:
+        share = self._listener.share
+
+        def __init__(self: Any, sampler: Any, batch_size: Any, *rest: Any, **named: Any) -> None:  # noqa: N807
+            own = max(1, batch_size // share) if type(batch_size) is int else batch_size
+            original(self, sampler, own, *rest, **named)
+
+        return __init__
 
     def _workers(self, original: Any) -> Any:
         listener = self._listener

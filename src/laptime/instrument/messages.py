@@ -35,6 +35,10 @@ class Settings:
     primitives: bool = True  # observe oneDNN's primitives of one more step, if there is no accelerator
     stop: bool = True  # end the script once all is observed
     quiet: bool = False
+    # time just so many untraced steps, count their samples, and trace none unless `steps` says so; 0: as many
+    # as say enough
+    exactly: int = 0
+    shares_batch: bool = False  # loaders' batches are divided by the number of ranks
     # files in place of the user's, by path: a patched script runs under its own name
     sources: dict[str, str] = field(default_factory=dict)
 
@@ -58,11 +62,16 @@ def world() -> int:
     return _of_job("get_world_size", "WORLD_SIZE", 1)
 
 
+def is_joined() -> bool:
+    """Whether the script has joined a group of processes."""
+    module: Any = sys.modules.get("torch.distributed")
+    return module is not None and module.is_available() and bool(module.is_initialized())
+
+
 def _of_job(ask: str, variable: str, alone: int) -> int:
     """Ask torch.distributed once the script has joined a group of processes; else read the variable."""
-    module: Any = sys.modules.get("torch.distributed")
-    if module is not None and module.is_available() and module.is_initialized():
-        return int(getattr(module, ask)())
+    if is_joined():
+        return int(getattr(sys.modules["torch.distributed"], ask)())
     text = os.environ.get(variable, "")
     return int(text) if text.isdecimal() else alone
 
@@ -110,6 +119,10 @@ class Observed:
     complete: bool = False  # all that was asked for was observed
     denormal: float = 0.0  # share of denormal numbers in parameters, gradients and optimizers on a CPU
     notes: list[str] = field(default_factory=list)
+    joined: bool = False  # the process was one of a group of torch.distributed
+    # samples, batches: of one timed step, and of its loader in an epoch; 0 unknown, or not asked for
+    samples: float = 0.0
+    batches: int = 0
     libraries: dict[str, str] = field(default_factory=dict)
     devices: list[dict[str, Any]] = field(default_factory=list)
     knobs: dict[str, Any] = field(default_factory=dict)

@@ -17,8 +17,9 @@ from typing import Any
 
 from laptime.instrument import device as facts
 from laptime.instrument import messages
+from laptime.instrument.batches import size
 from laptime.instrument.device import Device
-from laptime.instrument.messages import Observed, Sample, Settings, rank, world
+from laptime.instrument.messages import Observed, Sample, Settings, is_joined, rank, world
 from laptime.instrument.recorder import Capture, Recorder
 from laptime.instrument.steps import NAMES, Cut, StepFinder
 
@@ -42,6 +43,7 @@ class StepObserver(StepFinder):
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings.step_by)
         self.settings = settings
+        self.share = world() if settings.shares_batch else 1
         self.observed = Observed(rank=rank(), world=world(), pid=os.getpid())
         self.is_done = False
         self.on_done: Callable[[], None] = lambda: None
@@ -67,6 +69,8 @@ class StepObserver(StepFinder):
         self._timed_since = self._look_at = perf_counter_ns()
         self._run = self._longest_run = self._attempts = 0
         self._has_paused = False
+        self._dropped = self._taken = 0
+        self._given: dict[int, int] = {}
         self._outside = [0, 0, 0, 0]
         self._pauses: dict[int, tuple[int, list[int]]] = {}
         self._workers_before = self.workers_ns
@@ -74,6 +78,15 @@ class StepObserver(StepFinder):
     def use(self, device: Any, recorder: Callable[..., Any]) -> None:
         """The device and recorder of another framework than torch, whose profiler hears of no phases."""
         self._device, self._make_recorder, self._annotates = device, recorder, False
+
+    def take(self, batch: Any, loader: int, batches: float) -> None:
+        if self.settings.exactly and self._state == "time" and self.steps.is_training(loader):
+            self._taken += size(batch)
+            self.observed.batches = int(batches) if batches < sys.maxsize else 0
+
+    def give(self, inputs: Any, module: int) -> None:
+        if self.settings.exactly and self._state == "time":
+            self._given[module] = self._given.get(module, 0) + size(inputs)
 
     def _cut(self, cut: int) -> None:
         if self.is_done:
@@ -141,6 +154,8 @@ class StepObserver(StepFinder):
         elif self._state == "time":
             if step is not None:
                 self._timed.append(step)
+            else:
+                self._dropped += 1
         elif self._state == "trace":
             self._end_in_trace(step, pauses=pauses)
         elif self._capture is not None:
@@ -150,13 +165,16 @@ class StepObserver(StepFinder):
         if self._state == "settle" and self.observed.settled >= self.settings.wait:
             # The first steps are over: what they have started is known.
             self._state, self._timed_since = "time", perf_counter_ns()
-            self._world = world()
+            self._world, self.observed.joined = world(), is_joined()
             self._has_clock = self._device.name != "cpu"
             self._workers_before = self.workers_ns
             self.on_settled()
             self.say(f"steps found by {self._source}; timing some, then tracing {self.settings.steps}")
         if self._state == "time" and self._is_timed() and self._is_room_in_epoch():
             self._keep_timed()
+            if not self.settings.steps:
+                self._complete()
+                return
             # Warm-up and traced steps; fewer if epochs are shorter than what was asked for.
             warmup, steps = self.settings.warmup, self.settings.steps
             if self._attempts >= ATTEMPTS:
@@ -178,6 +196,8 @@ class StepObserver(StepFinder):
         timed, most = len(self._timed), self.settings.timed
         if self._attempts:
             return True
+        if exactly := self.settings.exactly:
+            return timed >= exactly
         if timed < min(FEWEST, most):
             return False
         if self._world > 1:
@@ -189,7 +209,7 @@ class StepObserver(StepFinder):
         """Whether the window can end before the epoch does, as far as earlier epochs tell.
 
         Several ranks must begin together, and one of them may evaluate alone: they do not ask."""
-        if not self._has_paused or not self._run or self._world > 1:
+        if not self._has_paused or not self._run or self._world > 1 or not self.settings.steps:
             return True
         needed = self.settings.warmup + self.settings.steps
         return self._run + needed <= self._longest_run
@@ -294,6 +314,8 @@ class StepObserver(StepFinder):
         messages.write(self.settings.folder, "observed", record.rank, record)
 
     def _keep_timed(self) -> None:
+        counted = self._taken or next(iter(self._given.values()), 0)
+        self.observed.samples = counted / (len(self._timed) + self._dropped)
         self.observed.untraced = self._by_device(self._timed)
         inside = sum(end[0] - begin[0] for begin, end, _ in self._timed)
         self.observed.outside = self._timed[-1][1][0] - self._timed[0][0][0] - inside

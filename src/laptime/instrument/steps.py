@@ -278,12 +278,14 @@ class Stop(BaseException):
 class StepFinder:
     """Passes a loop's signals on to `Steps`, and tells `_cut` what each cuts. Hooks call its methods.
     workers_ns: time in which loaders started and ended workers, so far. made_optimizers: all that are there.
-    on_settled is called when the first steps are over, on_close before the process is ended at once."""
+    on_settled is called when the first steps are over, on_close before the process is ended at once. share:
+    loaders' batches are divided by it."""
 
     def __init__(self, step_by: str) -> None:
         self.phases = PhaseClock()
         self.steps = Steps(step_by)
         self.stopped = self.workers_ns = 0
+        self.share = 1
         self.made_optimizers: Any = weakref.WeakSet()
         self.on_settled: Callable[[], None] = lambda: None
         self.on_close: Callable[[], None] = lambda: None
@@ -293,6 +295,12 @@ class StepFinder:
 
     def exhaust(self, loader: int) -> None:
         self._cut(self.steps.exhaust(loader))
+
+    def take(self, batch: Any, loader: int, batches: float) -> None:
+        """A loader gave this batch, one of so many in an epoch."""
+
+    def give(self, inputs: Any, module: int) -> None:
+        """An outermost module that trains is called with these inputs."""
 
     def forward(self, module: int, *, graded: bool = True, trains: bool = True) -> None:
         self._cut(self.steps.forward(module, graded=graded, trains=trains))

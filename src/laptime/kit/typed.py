@@ -37,6 +37,19 @@ def integers(text: str) -> list[int]:
     return _numbers(text, int, "list of whole numbers", "1,8, say")
 
 
+def amount(text: str) -> float:
+    """`1281167` or `1.28M`: how many samples a training set has. Raises UsageError: not a number."""
+    factor = {"k": 1e3, "m": 1e6, "g": 1e9}.get(text[-1:].lower(), 1.0)
+    try:
+        return float(text if factor == 1.0 else text[:-1]) * factor
+    except ValueError:
+        raise UsageError(
+            f"{text!r} is not a number of samples",
+            why="it takes a number, which may end in k or M",
+            next="1.28M",
+        ) from None
+
+
 def rates(text: str) -> list[float]:
     """`2,4,8` requests per second. Raises UsageError: not numbers."""
     return _numbers(text, float, "list of rates", "--rate 2,4,8")

@@ -63,9 +63,11 @@ def resolve(
     is_module: bool = False,
     python: str = "",
     target_loop: Sequence[str] = (),
+    verb: str = "profile",
 ) -> Program:
     """Resolve a name to a module, a script, a command written in Python, or a target. python: "" is
-    laptime's own. target_loop: options of `launch.target_loop`, which calls a target again and again.
+    laptime's own. target_loop: options of `launch.target_loop`, which calls a target again and again. verb:
+    what is typed next.
     Raises UsageError: none of them."""
     python = python or sys.executable
     if shutil.which(python) is None:
@@ -83,7 +85,7 @@ def resolve(
         others = [str(file) for file in path.parent.glob("*.py")] if path.parent.is_dir() else []
         near, why = closest(str(path), others), f"looked in {path.parent.resolve()}"
         why = f"{len(others)} other Python files are in that folder" if others else why
-        step = f"laptime profile {near}" if near else "name a script, or -m and a module"
+        step = f"laptime {verb} {near}" if near else "name a script, or -m and a module"
         raise TargetError(f"there is no script {path}", why=why, next=step)
     recipe = targets.parse(name)
     if arguments:
@@ -136,6 +138,7 @@ def execute(
             stdin=DEVNULL if sys.stdin is None or sys.stdin.isatty() else None,
             stdout=stdout,
             stderr=STDOUT if output else None,
+            marked=True,  # torchrun's ranks leave the group
         )
     grace, meter = 0.0, OthersMeter()
     try:

@@ -29,6 +29,7 @@ from laptime.records.cost import Excluded, Speed, Unit
 from laptime.records.load import AT_SLO
 from laptime.records.quantity import Quantity
 from laptime.records.run import Run
+from laptime.records.scale import RATE
 from laptime.records.tuning import Tuning
 
 _NS = 1e9
@@ -153,12 +154,11 @@ def _of_case(run: Run, case: Case, wanted: Sequence[Promise]) -> tuple[Speed | N
             return None, "; ".join(reasons) or "no call was timed one by one"
         how = ", one call at a time" if best[0].regime == "isolated" else ""
         return _speed(run, case, stats, best[0], at=text(wanted) + how, tail=best[1]), ""
-    rate = main_throughput(case, run.constants)
+    rate = main_throughput(case, run.constants) or stats.get(RATE.tag)
     if rate is None or not rate.value:
         return None, "no throughput was measured"
-    at = {"paced": "a given rate"}.get(
-        rate.regime or "", "training" if case.axes.get("train") else "saturation"
-    )
+    trains = case.axes.get("train") or case.details.ranks
+    at = {"paced": "a given rate"}.get(rate.regime or "", "training" if trains else "saturation")
     return _speed(run, case, stats, rate, at=at), ""
 
 

@@ -58,8 +58,8 @@ class Case(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def instances(self) -> int:
-        """Copies of the program that ran at the same time; its throughput is that of all."""
-        number = self.axes.get("instances", 1)
+        """Copies of the program, or ranks, that ran at the same time; its throughput is that of all."""
+        number = self.axes.get("instances", self.axes.get("ranks", 1))
         return number if isinstance(number, int) and number > 0 else 1
 
     @property

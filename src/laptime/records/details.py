@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from laptime.records.load import Level
+from laptime.records.scale import OnRanks
 
 # How far outputs are from those of another implementation; `analysis.agreement` measures and judges.
 
@@ -205,6 +206,7 @@ class Details(Struct, frozen=True, kw_only=True, omit_defaults=True):
     settled: int | None = None
     notes: list[str] = []
     load: Level | None = None  # the facts of a level
+    ranks: OnRanks | None = None  # of a training on several ranks
     unit: str = ""  # of what was answered
     slo: str = ""  # the promise that a search was for
     perfzero: dict[str, Any] = {}  # the summary of a benchmark, as PerfZero writes it

@@ -16,9 +16,9 @@ from laptime.records.check import Finding
 from laptime.records.environment import Environment
 from laptime.records.profile import Profile
 from laptime.rules import _evidence, _facts
-from laptime.rules._verdict import renews_workers, verdict
+from laptime.rules._verdict import arrivals, renews_workers, verdict
 
-__all__ = ["diagnose", "renews_workers", "verdict"]
+__all__ = ["arrivals", "diagnose", "renews_workers", "verdict"]
 _ORDER = {"problem": 0, "advice": 1, "info": 2}
 
 

@@ -12,6 +12,8 @@ from __future__ import annotations
 import os
 import re
 import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -23,6 +25,18 @@ _NOT_FOR_GIT = "# Measurements belong to the machine they were taken on.\n*\n"
 def home() -> Path:
     """The folder of all runs: $LAPTIME_HOME, or `.laptime` in the current folder."""
     return Path(os.environ.get("LAPTIME_HOME") or ".laptime")
+
+
+@contextmanager
+def standing_in(other: Path) -> Iterator[None]:
+    """Make another folder that of all runs, for what only reads them."""
+    before = os.environ.get("LAPTIME_HOME")
+    os.environ["LAPTIME_HOME"] = str(other)
+    try:
+        yield
+    finally:
+        del os.environ["LAPTIME_HOME"]
+        os.environ |= {"LAPTIME_HOME": before} if before is not None else {}
 
 
 def new_id() -> str:

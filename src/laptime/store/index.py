@@ -21,6 +21,7 @@ from msgspec import Struct, structs
 from laptime.kit import __version__
 from laptime.kit.errors import UsageError
 from laptime.records.run import Run
+from laptime.records.scale import RATE
 from laptime.store import files, folder
 from laptime.store.schema import refuse_file
 
@@ -194,14 +195,15 @@ def _list_run(run: Run, path: str) -> ListedRun:
 
 def _headline(run: Run) -> tuple[str, Number | None]:
     """The first case that has a number, and the number."""
-    from laptime.analysis.summary import headline  # loads numpy; not needed for what is in the index
+    # Loads numpy; not needed for what is in the index.
+    from laptime.analysis.summary import headline, summarize
 
     if run.profile is not None:
         overview = run.profile.overview
         seconds = overview.step_median_ns / 1e9
         return "", Number(case=None, tag="step", value=seconds, unit="s", n=overview.steps)
     for case in run.cases:
-        stat = headline(case)
+        stat = headline(case) or (summarize(case).get(RATE.tag) if case.details.ranks else None)
         if stat is not None:
             return case.key, structs.replace(
                 msgspec.convert(stat, Number, from_attributes=True), case=case.key

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from statistics import median
@@ -71,7 +71,9 @@ def share(view: View, *, rank: int | None = None) -> RankShare:
         devices=used,
         compute_ns=sum(each.compute_ns for each in used),
         communication_ns=sum(each.communication_ns for each in used),
-        exposed_communication_ns=sum(each.exposed_communication_ns for each in used),
+        exposed_communication_ns=sum(each.exposed_communication_ns for each in used)
+        if used
+        else overview.host_exposure(view),
         idle_ns=sum(each.idle_ns for each in used),
         data_wait_ns=sum(step.data_wait_ns for step in rows),
     )
@@ -145,15 +147,17 @@ def _why(index: int, shares: list[RankShare], offset: list[int], caused: int) ->
     steps = rank_share.row.steps
     delay = caused / max(len(others), 1) / max(steps, 1)
 
-    def more(attribute: str) -> float:
-        rows = (each.row for each in (rank_share, *others))
-        mine, *rest = (float(getattr(row, attribute)) / max(row.steps, 1) for row in rows)
+    def more(read: Callable[[RankRow], float]) -> float:
+        mine, *rest = (read(each.row) for each in (rank_share, *others))
         return mine - median(rest)
 
     reasons = {
-        "per step it waits {} longer for data": more("data_wait_ns"),
-        "per step it computes {} longer on its device": more("compute_ns"),
+        "per step it waits {} longer for data": more(lambda row: row.data_wait_ns / max(row.steps, 1)),
+        "per step it computes {} longer on its device": more(lambda row: row.compute_ns / max(row.steps, 1)),
     }
+    if not rank_share.row.devices:
+        reasons["per step its operators take {} longer"] = more(lambda row: row.breakdown.cpu_ns)
+        reasons["per step it does {} more outside of operators"] = more(lambda row: row.breakdown.other_ns)
     if all(each.row.steps == steps for each in others):
         starts = [[at + moved for at in each.starts_ns] for each, moved in zip(shares, offset, strict=True)]
         lags = [

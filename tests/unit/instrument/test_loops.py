@@ -428,3 +428,53 @@ def test_steps_of_ranks_are_counted_and_not_clocked(
     assert (seen.rank, seen.world) == (1, 2)
     assert (len(seen.untraced), len(seen.traced)) == (20, 2)
     assert seen.traces[0].startswith("rank1.")
+
+
+# Steps whose samples are counted (`laptime scale`).
+
+
+def test_just_so_many_steps_are_timed_and_their_samples_counted(observe: Observe) -> None:
+    seen = observe(train, exactly=7, timed=7, steps=0, warmup=0)
+    assert (len(seen.untraced), seen.traces, seen.complete) == (7, [], True)
+    assert (seen.samples, seen.batches, seen.joined) == (4, 16, False)
+
+
+def test_evaluation_counts_for_no_step(observe: Observe) -> None:
+    seen = observe(lambda: train(evaluate=True), exactly=40, timed=40, steps=0, warmup=0)
+    assert (seen.samples, seen.batches) == (4, 16)
+
+
+def test_micro_batches_are_samples_of_their_step(observe: Observe) -> None:
+    def loop() -> None:
+        model = net()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for _ in range(9):
+            for number, (x, y) in enumerate(loader()):
+                nn.functional.cross_entropy(model(x), y).backward()
+                if number % 4 == 3:
+                    optimizer.step()
+                    optimizer.zero_grad()
+
+    assert observe(loop, exactly=6, timed=6, steps=0, warmup=0).samples == 16
+
+
+def test_without_a_loader_the_inputs_of_the_first_model_count(observe: Observe) -> None:
+    def loop() -> None:
+        model, second = net(), net()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        x, y = torch.randn(12, 4), torch.randint(0, 2, (12,))
+        for _ in range(40):
+            second(x)
+            step(model, optimizer, x, y)
+
+    seen = observe(loop, exactly=6, timed=6, steps=0, warmup=0)
+    assert (seen.samples, seen.batches) == (12, 0)
+
+
+def test_loaders_share_their_batch_between_ranks(observe: Observe, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    whole = torch.utils.data.BatchSampler.__init__
+    seen = observe(train, exactly=6, timed=6, steps=0, warmup=0, shares_batch=True)
+    assert (seen.samples, seen.batches, seen.world) == (2, 32, 2)
+    assert torch.utils.data.BatchSampler.__init__ is whole
+    assert observe(train, exactly=6, timed=6, steps=0, warmup=0).samples == 4

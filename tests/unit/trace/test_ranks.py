@@ -281,3 +281,34 @@ def test_rank_7_comes_last_and_the_others_wait(eight: list[RankShare], expected:
     assert waiting / sum(row.communication_ns for row in ranks) > 0.95
     assert waiting == sum(row.waiting_ns for row in found)
     assert [row.clock_offset_ns for row in ranks] == [0] * 8
+
+
+def test_a_rank_without_a_device_is_late_for_what_its_host_does() -> None:
+    def of(number: int, start: int, *work: Event) -> RankShare:
+        talk = host("gloo:all_reduce", start, 900 - start, "user_annotation")
+        return rank(number, [{**talk, "tid": 7}, *work])
+
+    slow = host("aten::mm", 100, 500)
+    (late,) = combine([of(0, 100, host("aten::mm", 50, 50)), of(1, 700, slow)])[2]
+    assert (late.rank, late.why) == (
+        1,
+        "per step its operators take 450 us longer than the median of the others",
+    )
+    idle = host("aten::mm", 0, 50)
+    (late,) = combine([of(0, 100, idle), of(1, 700, idle)])[2]
+    assert late.why.startswith("per step it does 600 us more outside of operators")
+
+
+def test_communication_of_the_host_is_exposed_where_no_operator_runs() -> None:
+    talk = host("gloo:all_reduce", 100, 300, "user_annotation")
+    talk["tid"] = 7
+    events = [
+        talk,
+        host("aten::mm", 150, 100),
+        host("aten::add", 390, 60),
+        host("backward", 90, 400, "user_annotation"),
+    ]
+    shown = rank(0, events)
+    assert shown.row.exposed_communication_ns == (300 - 100 - 10) * US
+    device = rank(0, [nccl(100, 50), talk])
+    assert device.row.exposed_communication_ns == 50 * US

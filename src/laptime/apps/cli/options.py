@@ -160,6 +160,20 @@ def name_option(help: str) -> Callable[[Decorated], Decorated]:
     return click.option("--name", callback=reader(run_name), metavar="TEXT", help=help)
 
 
+def store_option(command: Decorated) -> Decorated:
+    """`--store`: the command reads the runs of a shared store, from a copy in the user's cache."""
+
+    def use(context: click.Context, option: click.Parameter, url: str | None) -> None:
+        if url is not None and not context.resilient_parsing:
+            from laptime.store import folder, shared
+
+            context.with_resource(folder.standing_in(shared.mirror(url)))
+
+    help = "Read the runs of this shared store: a folder, a bucket's URL, postgresql://..."
+    shown = click.option("--store", metavar="STORE", expose_value=False, callback=use, help=help)
+    return shown(command)
+
+
 def on_option(command: Decorated) -> Decorated:
     """`--on`: the machines that do the work."""
     help = "Use these machines: ssh:HOST,HOST, slurm, slurm:PARTITION, ray, ray:HOST:PORT, local:N."

@@ -123,6 +123,14 @@ def by_priority(view: View, talks: Mask, talking: Mask, runtime: Iterable[HostKi
     return [Breakdown(**dict(zip(CATEGORIES, row, strict=True))) for row in columns.tolist()]
 
 
+def host_exposure(view: View) -> int:
+    """Nanoseconds of all steps in which a collective of the host runs (gloo, MPI) and no operator does."""
+    host = view.trace.host
+    talks = names.rows(view.trace.texts, host.name, names.is_host_collective)
+    computes = intervals.of(host, (host.kind == HostKind.OPERATOR) & ~talks)
+    return int(cover_steps(intervals.subtract(intervals.of(host, talks), computes), view.steps).sum())
+
+
 def cover_steps(ranges: Ranges, steps: Steps) -> Ints:
     """Per step: ns of it that the set covers."""
     return intervals.within(ranges, steps.start, steps.end)

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from statistics import geometric_mean, median
 from typing import Literal
 
-from laptime.experiment.pairs import FEWEST, LEAST, Pair, Visited, interval
+from laptime.analysis.paired import of_processes
+from laptime.experiment.pairs import FEWEST, LEAST, Pair, Visited
 from laptime.kit.units import show
 from laptime.records.tuning import Measured, Shortfall, Speedup
 
@@ -39,7 +40,7 @@ def speed(visits: Sequence[Visited], by: float = 1.0) -> Measured:
         steps=sum(len(visit.seconds) for visit in visits),
         samples=[visit.seconds for visit in visits],
         peak=max(peaks) if peaks else None,
-        ci95=interval(steps),
+        ci95=of_processes(steps).interval,
     )
 
 

@@ -1,14 +1,16 @@
-"""The tensors in a batch that a loader gave; a cached batch, given again, moved, cut in half, doubled.
+"""A batch that a loader gave (`instrument.batches`), cached: given again, moved, cut in half, doubled.
 
-Batches are tensors in tuples, lists, named tuples, dicts and objects that behave like dicts (BatchEncoding).
-Everything else in them is passed on as it is."""
+What is no tensor in it is passed on as it is."""
 
 from __future__ import annotations
 
 import copy
-from collections import Counter
-from collections.abc import Callable, Iterator, MutableMapping
+from collections.abc import Callable, MutableMapping
 from typing import Any
+
+from laptime.instrument.batches import is_rows as is_rows
+from laptime.instrument.batches import size as size
+from laptime.instrument.batches import tensors as tensors
 
 FEWEST_COLUMNS = 4  # of an integer matrix that can be padded sequences
 
@@ -30,43 +32,9 @@ def map_tensors(batch: Any, change: Callable[[Any], Any]) -> Any:
     return batch
 
 
-def tensors(batch: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield every tensor with its place: `[0]`, `['labels']`."""
-    import torch
-
-    if isinstance(batch, torch.Tensor):
-        yield path, batch
-    elif isinstance(batch, (list, tuple)):
-        for index, each in enumerate(batch):
-            yield from tensors(each, f"{path}[{index}]")
-    elif isinstance(batch, MutableMapping):
-        for key in list(batch):
-            yield from tensors(batch[key], f"{path}[{key!r}]")
-
-
 def shapes(batch: Any) -> list[list[int]]:
     """Return the shapes of every tensor, in order."""
     return [list(tensor.shape) for _, tensor in tensors(batch)]
-
-
-def size(batch: Any) -> int:
-    """Samples: the leading dimension that most tensors share, or the rows; 0 if there is neither."""
-    if is_rows(batch):
-        return len(batch)
-    sizes = Counter(tensor.shape[0] for _, tensor in tensors(batch) if tensor.dim())
-    return int(sizes.most_common(1)[0][0]) if sizes else 0
-
-
-def is_rows(batch: Any) -> bool:
-    """Whether a batch is a list of samples that nobody has put together: with a label that is one number."""
-    import torch
-
-    if not isinstance(batch, list) or len(batch) < 2:
-        return False
-    if not all(isinstance(each, (list, tuple, MutableMapping)) for each in batch):
-        return False
-    parts = list(batch[0].values() if isinstance(batch[0], MutableMapping) else batch[0])
-    return any(isinstance(part, int) or (isinstance(part, torch.Tensor) and not part.dim()) for part in parts)
 
 
 def nbytes(batch: Any) -> int:

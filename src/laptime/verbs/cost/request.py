@@ -9,24 +9,12 @@ from typing import Annotated
 from msgspec import Struct
 
 from laptime.analysis.promises import promises
+from laptime.kit import typed
 from laptime.kit.errors import UsageError, refuse_not_positive
 from laptime.kit.options import Option
 from laptime.kit.text import count
 from laptime.kit.units import share
 from laptime.records.plan import Origin
-
-
-def _count(text: str) -> float:
-    """`1281167` or `1.28M`: how many samples a training set has."""
-    factor = {"k": 1e3, "m": 1e6, "g": 1e9}.get(text[-1:].lower(), 1.0)
-    try:
-        return float(text if factor == 1.0 else text[:-1]) * factor
-    except ValueError:
-        raise UsageError(
-            f"{text!r} is not a number of samples",
-            why="it takes a number, which may end in k or M",
-            next="1.28M",
-        ) from None
 
 
 def _use(text: str) -> float:
@@ -58,7 +46,9 @@ class CostRequest(Struct, frozen=True, kw_only=True):
     spot: Annotated[bool, Option("Use prices of interruptible machines.")] = False
     reserved: Annotated[bool, Option("Use prices of machines that are reserved for a year.")] = False
     slo: Annotated[str, Option("Use only rates that keep this latency.", "50ms@p99")] = ""
-    samples: Annotated[float | None, Option("Samples in the training set: 1.28M.", "N", read=_count)] = None
+    samples: Annotated[
+        float | None, Option("Samples in the training set: 1.28M.", "N", read=typed.amount)
+    ] = None
     epochs: Annotated[float, Option("Epochs to train.", "N")] = 1.0
     rate: Annotated[float | None, Option("Calls per second, for a monthly bill.", "PER_SECOND")] = None
     utilization: Annotated[

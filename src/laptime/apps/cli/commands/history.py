@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from laptime.apps.cli.options import report_options
+from laptime.apps.cli.options import report_options, store_option
 from laptime.apps.cli.output import Delivery
 from laptime.verbs.history import By, history
 
@@ -28,6 +28,7 @@ from laptime.verbs.history import By, history
     help="Newest runs to show, at most.",
 )
 @click.option("--force", is_flag=True, help="Put runs under different conditions into one history.")
+@store_option
 @report_options
 def command(*, delivery: Delivery, pattern: str, metric: str, by: By, last: int, force: bool) -> int:
     """Show a metric over stored runs, commits or versions, and where its level changed.

@@ -13,7 +13,7 @@ import click
 
 from laptime.apps.cli import output
 from laptime.apps.cli.error_boundary import Voice, one_line, pass_voice
-from laptime.apps.cli.options import voice_options
+from laptime.apps.cli.options import store_option, voice_options
 from laptime.kit.clock import moment
 from laptime.kit.text import count
 from laptime.kit.units import show, show_interval
@@ -37,6 +37,7 @@ _MOST = 5000  # rows of a page
 @click.option("--all", "everything", is_flag=True, help="List all runs.")
 @click.option("-o", "--output", "outputs", multiple=True, metavar="FILE", help="Write a page of all runs.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@store_option
 @voice_options
 @pass_voice
 def command(voice: Voice, /, limit: int, everything: bool, outputs: tuple[str, ...], as_json: bool) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from laptime.apps.cli.options import complete_runs, report_options
+from laptime.apps.cli.options import complete_runs, report_options, store_option
 from laptime.apps.cli.output import Delivery
 from laptime.store import lookup
 
@@ -12,6 +12,7 @@ from laptime.store import lookup
 @click.command("show")
 @click.argument("reference", metavar="RUN", default="last", shell_complete=complete_runs)
 @click.option("--format", "format_", metavar="NAME", help="Report for stdout: text, json, markdown, html ...")
+@store_option
 @report_options
 def command(*, delivery: Delivery, reference: str, format_: str | None) -> int:
     """Show a stored run again, in any report.

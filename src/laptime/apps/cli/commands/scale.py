@@ -1,0 +1,45 @@
+"""Measure how a training script's speed grows with its ranks, and what keeps it from growing more."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from laptime.apps.cli.options import ask_for, complete_targets, make_request, report_options
+from laptime.apps.cli.output import Delivery
+from laptime.kit.errors import ExitCode
+from laptime.verbs.scale.request import ScaleRequest
+
+
+@click.command("scale", context_settings={"allow_interspersed_args": False})
+@click.argument("program", metavar="SCRIPT.py", shell_complete=complete_targets)
+@click.argument("arguments", nargs=-1, metavar="[ARGUMENTS]...", type=click.UNPROCESSED)
+@ask_for(ScaleRequest)
+@report_options
+def command(*, delivery: Delivery, program: str, arguments: tuple[str, ...], **given: Any) -> int:
+    """Measure how a training script's speed grows with its ranks, and what keeps it from growing more.
+
+    torchrun starts the script, unedited, on each number of ranks, in fresh jobs and in random order; a job is
+    stopped once its steps are timed. Weak scaling leaves every rank its batch; for strong scaling loaders'
+    batches are divided by the ranks. Options of laptime come before the script. A rank has the threads that
+    OMP_NUM_THREADS says, else this machine's CPUs over the most ranks.
+
+    With --target, exit codes: 0 reached, 1 not by any measured number of ranks, 3 undecided.
+
+    \b
+    laptime scale --ranks 1,2,4 train.py --epochs 10
+    laptime scale --ranks 1,2 --target 5000 --usd-per-hour 4 -m package.train
+    """
+    # Not for `laptime --help`.
+    from laptime.records.quantity import BROKEN, KEPT, UNDECIDED
+    from laptime.reports.documents.scale import answer
+    from laptime.verbs.scale.run import scale
+
+    request = make_request(ScaleRequest, given, program=program, arguments=[*arguments])
+    ended = delivery.watch(scale, request, save=request.save, describe=lambda event: [])
+    codes = {KEPT: ExitCode.OK, BROKEN: ExitCode.NO, UNDECIDED: ExitCode.UNDECIDED}
+    asked = answer(ended[0]) if ended[0].status == "complete" else None
+    code = delivery.finish(ended, codes[asked.word] if asked else None)
+    delivery.say_failures(ended[0])
+    return code

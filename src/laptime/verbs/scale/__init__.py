@@ -1,0 +1,1 @@
+"""`laptime scale`: a training script on several numbers of ranks."""
