@@ -16,11 +16,11 @@ from pathlib import Path
 
 import pytest
 
-from laptime.kit.errors import TargetError, UsageError
+from laptime.kit.errors import Died, TargetError, UsageError
 from laptime.launch.fleet import NODE, Machine, machines
 from laptime.launch.fleet.engines import slurm
 from laptime.launch.fleet.node import Lost, run_on
-from laptime.launch.fleet.queue import Queue, carry_out
+from laptime.launch.fleet.queue import Queue, Turn, carry_out, carry_out_one
 from laptime.records.environment import Environment
 from laptime.records.event import Event, RunFinished, RunStarted
 from laptime.records.plan import BenchRequest
@@ -141,6 +141,14 @@ def test_what_names_no_machine_is_refused(text: str) -> None:
         machines(text)
 
 
+def test_machines_are_chosen_by_patterns_of_names() -> None:
+    assert [each.name for each in machines("ssh:a100-1,a100-2,v100-1", "a100*")] == ["a100-1", "a100-2"]
+    assert [each.name for each in machines("ssh:a100-1,a100-2,v100-1", "v*, a100-2")] == ["a100-2", "v100-1"]
+    with pytest.raises(UsageError, match="matches none") as error:
+        machines("ssh:a,b", "A")
+    assert "a, b" in error.value.why
+
+
 def test_slurm_names_the_nodes_that_take_jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     answer = "n1 idle\\nn2 mixed\\nn3 down*\\nn4 drained\\nn1 idle\\nn5 allocated"
     fake = tmp_path / "sinfo"
@@ -185,17 +193,17 @@ def test_every_job_is_done_once_however_machines_are_lost(seed: int) -> None:
     dies = {(job, f"a{number}") for job in range(12) for number in range(3) if dice.random() < 0.15}
     found: dict[int, str] = {}
 
-    def do(job: int, machine: Machine, stop: threading.Event) -> str:
-        if (job, machine.name) in dies:
+    def do(job: int, turn: Turn) -> str:
+        if (job, turn.machine.name) in dies:
             raise Lost("gone")
-        return machine.name
+        return turn.machine.name
 
     def done(number: int, result: str) -> None:
         assert number not in found
         found[number] = result
 
     fleet = [Machine(f"a{number}", ()) for number in range(3)]
-    carry_out(range(12), fleet, do, is_alike=alike, done=done)
+    carry_out(range(12), fleet, do, done=done)
     assert sorted(found) == list(range(12))
 
 
@@ -203,12 +211,26 @@ def test_three_nodes_take_a_third_of_the_time() -> None:
     def seconds(count: int) -> float:
         began = time.monotonic()
         fleet = [Machine(f"a{number}", ()) for number in range(count)]
-        carry_out(
-            range(12), fleet, lambda job, machine, stop: time.sleep(0.1), is_alike=alike, done=lambda *_: None
-        )
+        carry_out(range(12), fleet, lambda job, turn: time.sleep(0.1), done=lambda *_: None)
         return time.monotonic() - began
 
     assert seconds(1) > 2.5 * seconds(3)
+
+
+def test_one_job_goes_to_another_machine_if_the_first_is_lost_and_no_further() -> None:
+    fleet = [Machine(f"a{number}", ()) for number in range(4)]
+    asked: list[str] = []
+
+    def do(turn: Turn, dies: int) -> list[str]:
+        asked.append(turn.machine.name)
+        if len(asked) <= dies:
+            raise Lost("gone")
+        return [turn.machine.name]
+
+    assert carry_out_one(fleet, lambda turn: do(turn, 1)) == ["a1"]
+    asked.clear()
+    with pytest.raises(Died, match="lost with a0, a1: gone"):
+        carry_out_one(fleet, lambda turn: do(turn, 4))
 
 
 # Which machine is slow

@@ -6,10 +6,16 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack
 from threading import Event as Stop
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
+from msgspec import Struct
+
+from laptime.kit.errors import Died
 from laptime.launch.fleet import Machine
-from laptime.launch.fleet.node import Lost
+from laptime.launch.fleet.node import Lost, run_on
+from laptime.records.environment import Environment
+from laptime.records.event import Listener
+from laptime.records.run import Run
 
 MOST_TRIES = 2  # machines that a case is lost with before it is given up
 _Job = TypeVar("_Job")
@@ -44,19 +50,48 @@ class Queue:
         return True
 
 
+class Turn(NamedTuple):
+    """A machine that does a job. stop: ends it. hardware: of the machines that have told theirs."""
+
+    machine: Machine
+    stop: Stop
+    hardware: dict[str, str]
+
+    def run(self, verb: str, request: Struct, emit: Listener) -> Run:
+        """The run of a verb on the machine. Raises as `run_on`."""
+
+        def learn(environment: Environment) -> None:
+            self.hardware[self.machine.name] = environment.hardware
+
+        return run_on(self.machine, verb, request, emit, known=learn, stop=self.stop)
+
+
+def carry_out_one(machines: Sequence[Machine], do: Callable[[Turn], _Result]) -> _Result:
+    """Do one job on the first of the machines that is not lost. Raises Died: none could."""
+    ended: list[_Result | str] = []
+    carry_out([None], machines, lambda _, turn: do(turn), done=lambda _, result: ended.append(result))
+    (result,) = ended
+    if isinstance(result, str):
+        raise Died(result, next="laptime doctor --on   visits each machine")
+    return result
+
+
 def carry_out(
     jobs: Sequence[_Job],
     machines: Sequence[Machine],
-    do: Callable[[_Job, Machine, Stop], _Result],
+    do: Callable[[_Job, Turn], _Result],
     *,
-    is_alike: Callable[[str, str], bool],
     done: Callable[[int, _Result | str], None],
 ) -> None:
     """Do all jobs on the machines, each in a thread for its machine.
-    do: carries a job out on a machine, until it is to stop. Raises Lost: the machine is gone. is_alike: see
-    `Queue.next`. done: gets the number of each job that has ended, and its result, or why nobody could do it;
-    in this thread."""
+    do: carries a job out on a machine, until it is to stop. Raises Lost: the machine is gone. done: gets the
+    number of each job that has ended, and its result, or why nobody could do it; in this thread."""
     queue, running, stop = Queue(len(jobs)), dict[Future[_Result], tuple[int, Machine]](), Stop()
+    hardware = dict[str, str]()
+
+    def is_alike(one: str, other: str) -> bool:
+        return one not in hardware or other not in hardware or hardware[one] == hardware[other]
+
     with ThreadPoolExecutor(max_workers=len(machines)) as pool, ExitStack() as stack:
         stack.callback(stop.set)  # Ctrl-C: nothing is left running
         free = list(machines)
@@ -65,7 +100,8 @@ def carry_out(
                 number = queue.next(machine.name, is_alike)
                 if number is not None:
                     free.remove(machine)
-                    running[pool.submit(do, jobs[number], machine, stop)] = (number, machine)
+                    turn = Turn(machine, stop, hardware)
+                    running[pool.submit(do, jobs[number], turn)] = (number, machine)
             if not running:
                 break
             for future in wait(running, return_when=FIRST_COMPLETED).done:

@@ -71,14 +71,10 @@ def examine_fleet(machines: Sequence[Machine], emit: Listener = ignore, *, turns
     cases = {(str(case.axes["machine"]), str(case.axes["speed"])): case for case in live.run().cases}
     for name, why in lost.items():
         failure = Failure(kind="died", what=f"{name} was lost: {why}")
-        for speed in SPEEDS:
-            key = f"{name}/{speed}"
+        for speed, key in ((speed, f"{name}/{speed}") for speed in SPEEDS):
             if (name, speed) not in cases:
-                live(
-                    events.CaseAdded(
-                        Case(key=key, target=SPEEDS[speed], axes={"machine": name, "speed": speed})
-                    )
-                )
+                axes = {"machine": name, "speed": speed}
+                live(events.CaseAdded(Case(key=key, target=SPEEDS[speed], axes=axes)))
             live(events.CaseChanged(structs.replace(live.case(key), status="failed", failure=failure)))
     comparisons = compare([case for case in cases.values() if case.axes["machine"] not in lost])
     live(events.ChecksMade([_rule_out(comparisons)] if comparisons else []))

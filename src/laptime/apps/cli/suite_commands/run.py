@@ -69,7 +69,6 @@ def command(
 
 
 def _carry_out(where: str, suites: list[Any], delivery: Delivery, wishes: dict[str, Any]) -> int:
-    from laptime.launch.fleet import machines
     from laptime.verbs import suite as verb
 
     voice = delivery.voice
@@ -85,7 +84,7 @@ def _carry_out(where: str, suites: list[Any], delivery: Delivery, wishes: dict[s
         ended=lambda item, run: voice.say(_describe(item, run, items)),
         complain=complaints.append,
         save=wishes["save"],
-        machines=machines(wishes["on"]) if wishes["on"] else (),
+        machines=delivery.machines(*(item.request for item in items if item.done is None)),
     )
     output.show(run, format=delivery.format)
     written = delivery.write(run, *complaints)

@@ -10,6 +10,7 @@ import logging
 import os
 import subprocess
 import sys
+import threading
 from typing import Any
 
 from laptime.kit.errors import UsageError
@@ -41,10 +42,12 @@ def machines(text: str) -> list[Machine]:
 class _Remote:
     """On a node: the program that carries a verb out, and its lines."""
 
-    def start(self, words: tuple[str, ...], request: bytes) -> None:
+    def __init__(self, words: tuple[str, ...]) -> None:
         self._node = subprocess.Popen([sys.executable, *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+    def write(self, line: bytes) -> None:
         assert self._node.stdin is not None
-        self._node.stdin.write(request)
+        self._node.stdin.write(line)
         self._node.stdin.flush()
 
     def read(self) -> bytes:
@@ -67,8 +70,14 @@ def main(address: str, node: str = "", *words: str) -> int:
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
     there = NodeAffinitySchedulingStrategy(node, soft=False)
-    actor: Any = ray.remote(_Remote).options(num_cpus=0, scheduling_strategy=there).remote()
-    ray.get(actor.start.remote((*NODE, *words), sys.stdin.buffer.readline()))
+    options = {"num_cpus": 0, "scheduling_strategy": there, "max_concurrency": 2}
+    actor: Any = ray.remote(_Remote).options(**options).remote((*NODE, *words))
+
+    def forward() -> None:  # one waits while it reads, the other writes
+        for line in sys.stdin.buffer:
+            ray.get(actor.write.remote(line))
+
+    threading.Thread(target=forward, daemon=True).start()
     while chunk := ray.get(actor.read.remote()):
         sys.stdout.buffer.write(chunk)
         sys.stdout.buffer.flush()

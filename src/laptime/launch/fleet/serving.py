@@ -1,0 +1,79 @@
+"""The half of a verb that works on another machine; `node` is the half that has asked."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable, Mapping
+from pkgutil import resolve_name
+
+from msgspec import Struct, convert
+
+from laptime.kit.errors import LaptimeError
+from laptime.launch.fleet import bundle
+from laptime.launch.fleet.node import BEAT, Beat, Failed, Wanted
+from laptime.probes import machine
+from laptime.process.channel import Channel, Closed, Lines, to_parent
+from laptime.process.program import unwound_by_sigterm
+from laptime.records.event import EnvironmentChanged
+from laptime.store.encoding import DAMAGE, decode, encode
+
+
+def serve(verbs: Mapping[str, tuple[str, str]], words: list[str]) -> int:
+    """Carry out the verb of the only word; the exit status. verbs: names of the request and the function of
+    each, which are imported when they are asked for."""
+    parent, lock, ended = to_parent(Lines()), threading.Lock(), threading.Event()
+
+    def say(record: Struct) -> None:
+        with lock:
+            parent.send(encode(record))
+
+    def live() -> None:
+        try:
+            while not ended.wait(BEAT):
+                say(Beat())
+        except Closed:  # whoever has asked is gone
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    if len(words) != 1 or words[0] not in verbs:
+        what = f"a node has no verb {' '.join(words)!r}"
+        say(Failed("UsageError", what, next=f"one of {', '.join(verbs)}"))
+        return 2
+    try:
+        with unwound_by_sigterm():
+            order, ticket = parent.receive(), None
+            if order.startswith(b'{"type":"code"'):
+                ticket, order = decode(order, bundle.Ticket), parent.receive()
+            kind, verb = map(resolve_name, verbs[words[0]])
+            request = convert(decode(order, dict), kind, strict=False, dec_hook=lambda made, it: made(it))
+            threading.Thread(target=live, daemon=True).start()
+            if ticket is not None:
+                _settle(ticket, parent, say)
+            say(EnvironmentChanged(machine.environment()))
+            verb(request, say)
+    except LaptimeError as error:
+        say(Failed(type(error).__name__, error.what, error.why, error.next))
+        return error.exit_code
+    except OSError as error:  # its disk is full, or may not be written
+        say(Failed("Lost", f"{error.strerror}: {error.filename}"))
+        return 2
+    except DAMAGE as error:
+        say(Failed("UsageError", "the request cannot be read", str(error).splitlines()[0]))
+        return 2
+    except (KeyboardInterrupt, Closed):
+        return 130
+    finally:
+        ended.set()
+    return 0
+
+
+def _settle(ticket: bundle.Ticket, parent: Channel, say: Callable[[Struct], None]) -> None:
+    """Work in the code of this ticket, which is asked for unless it is here. Raises OSError: no room."""
+    if not bundle.place_of(ticket).is_dir():
+        say(Wanted())
+        packed = b""
+        while len(packed) < ticket.size:
+            packed += decode(parent.receive(), bundle.Piece).data
+        bundle.unpack(ticket, packed)
+    bundle.enter(ticket)
