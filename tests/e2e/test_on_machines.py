@@ -5,12 +5,18 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
+import subprocess
 import sys
+import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from subprocess import CompletedProcess
 
 import pytest
+
+from laptime.store.files import read
 
 Here = Callable[..., CompletedProcess[str]]
 TRACE = Path(__file__).parents[1] / "data/traces/h100_bert_small.json.gz"
@@ -121,3 +127,78 @@ def test_bad_input_is_named_in_three_lines(
     assert errors[-1].startswith("next:")
     assert done.returncode == (4 if "dead" in words[-1] else 2)
     assert caches(tmp_path) == []
+
+
+# In the background
+
+
+def laptime(folder: Path, *words: str) -> CompletedProcess[str]:
+    command = [sys.executable, "-m", "laptime", *words]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
+
+
+def eventually(is_so: Callable[[], object], seconds: float = 120.0) -> None:
+    until = time.monotonic() + seconds
+    while not is_so():
+        assert time.monotonic() < until
+        time.sleep(0.3)
+
+
+def started_below(folder: Path) -> list[str]:
+    """Programs that still run for a store in this folder."""
+    found = []
+    for place in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            words = (place / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+            if str(folder).encode() in (place / "environ").read_bytes() and "laptime" in words:
+                found.append(words)
+    return found
+
+
+@pytest.fixture
+def detached(tmp_path: Path, on: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The id of a suite of three benchmarks that works on a1 and a2."""
+    monkeypatch.setenv("LAPTIME_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("COLUMNS", "300")
+    table = '[[benchmark]]\nname = "b{0}"\ntarget = "model.py:build"\nbackend = "null"\nbudget = "{1}s"\n'
+    (tmp_path / "work/bg.toml").write_text("\n".join(table.format(n, (1, 6, 6)[n]) for n in range(3)))
+    words = ("suite", "run", "bg.toml", "--on", on, "--machines", "a*", "--detach")
+    done = laptime(tmp_path / "work", *words)
+    assert done.returncode == 0, done.stderr
+    return done.stderr.split(" works in the background")[0].splitlines()[-1]
+
+
+def stored(tmp_path: Path) -> list[str]:
+    return sorted(read(path).name for path in (tmp_path / "home/runs").glob("*/*.json"))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_fleet_shows_what_works_and_stop_leaves_nothing(tmp_path: Path, detached: str) -> None:
+    eventually(lambda: "bg:b" in laptime(tmp_path / "work", "fleet").stdout)
+    shown = laptime(tmp_path / "work", "fleet").stdout
+    assert detached in shown
+    assert "suite run bg.toml" in shown
+    assert started_below(tmp_path)
+    stopped = laptime(tmp_path / "work", "fleet", "stop", detached)
+    assert stopped.returncode == 0, stopped.stderr
+    assert not started_below(tmp_path)
+    again = laptime(tmp_path / "work", "fleet", "stop", detached)
+    assert again.returncode == 2
+    assert again.stderr.startswith(f"error: nothing works under the id '{detached}'")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_a_head_that_dies_loses_nothing_and_counts_nothing_twice(tmp_path: Path, detached: str) -> None:
+    eventually(lambda: "bg:b0" in stored(tmp_path))
+    head = json.loads((tmp_path / f"home/fleet/{detached}.json").read_text())
+    os.kill(head["pid"], signal.SIGKILL)
+    eventually(lambda: not started_below(tmp_path))  # nodes end when nobody listens any more
+    before = stored(tmp_path)
+    words = ("suite", "run", "bg.toml", "--on", f"ssh:a1{sys.executable}", "--resume", "--json")
+    done = laptime(tmp_path / "work", *words)
+    assert done.returncode in (0, 3), done.stderr
+    assert [case["axes"]["benchmark"] for case in json.loads(done.stdout)["cases"]] == ["b0", "b1", "b2"]
+    assert f"{len(before)} of them stored already" in done.stderr
+    assert stored(tmp_path) == ["bg:b0", "bg:b1", "bg:b2"]

@@ -2,7 +2,7 @@
 
 A request comes in as one line of JSON, events go out as lines of JSON: what is known of the machine first, a
 beat every two seconds, `run_finished` or `failed` at the end. When nobody reads any more, the node stops. A
-ticket of the user's code may come before the request; code that is `wanted` comes in pieces after it.
+ticket of the user's code may come before the request; code that is `wanted` comes after it, in base64.
 What programs print goes to standard error, and nothing is kept here: the other end has the journal."""
 
 import sys

@@ -20,7 +20,7 @@ from laptime.kit import __version__, redaction
 from laptime.kit.clock import utc_now
 from laptime.kit.errors import Died, LaptimeError, UsageError
 from laptime.launch.fleet import Machine
-from laptime.launch.fleet.queue import Turn, carry_out
+from laptime.launch.fleet.queue import RunOn, carry_out
 from laptime.measure.failures import failure_of
 from laptime.probes import machine
 from laptime.records import event as events
@@ -212,8 +212,8 @@ def _measure_on(
     """The run of each benchmark by its number; a benchmark whose machine is lost goes to one of its kind."""
     runs = {number: _rejudge(item, item.done) for number, item in enumerate(items) if item.done is not None}
 
-    def do(number: int, turn: Turn) -> Run:
-        return _one(items[number], suite_id, ignore, complain, save, partial(turn.run, "bench"))
+    def do(number: int, run: RunOn) -> Run:
+        return _one(items[number], suite_id, ignore, complain, save, partial(run, "bench"))
 
     def finish(at: int, result: Run | str) -> None:
         number = left[at]

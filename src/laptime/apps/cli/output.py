@@ -153,7 +153,7 @@ class Delivery:
             from laptime.launch.fleet.queue import carry_out_one
 
             return carry_out_one(
-                found, lambda at: record_run(lambda emit: at.run(travels, request, emit), show, save=save)
+                found, lambda run: record_run(lambda emit: run(travels, request, emit), show, save=save)
             )
 
     def machines(self, *requests: Any) -> list[Machine]:

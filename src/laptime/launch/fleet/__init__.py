@@ -6,6 +6,7 @@ An engine is a file of `engines/`, by the name that stands before the colon."""
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
@@ -16,6 +17,7 @@ from msgspec import Struct
 from laptime.kit import registry
 from laptime.kit.errors import UsageError
 from laptime.kit.text import some
+from laptime.process.program import last_line
 
 if TYPE_CHECKING:
     from laptime.launch.fleet.bundle import Bundle
@@ -31,6 +33,20 @@ class Machine:
     place: str = ""
     is_here: bool = False  # it has the files of this machine
     code: Bundle | None = None  # what it needs of them otherwise
+
+
+def ask(words: Sequence[str], seconds: float, fails: str, next: str) -> str:
+    """What a program says that knows the machines. fails: what is said if it does not.
+    Raises UsageError: it is not there, fails, or takes longer."""
+    try:
+        answer = subprocess.run(words, capture_output=True, text=True, timeout=seconds)
+    except FileNotFoundError:
+        raise UsageError(f"there is no program {words[0]} on this machine", why=fails, next=next) from None
+    except subprocess.TimeoutExpired:
+        raise UsageError(fails, why=f"no answer came within {seconds:.0f} s", next=next) from None
+    if answer.returncode:
+        raise UsageError(fails, why=last_line(answer.stderr)[:200] or f"{words[0]} failed", next=next)
+    return answer.stdout
 
 
 def machines(

@@ -33,7 +33,6 @@ from laptime.targets import parse
 
 LIMIT = 64 << 20  # bytes of all files
 MOST = 100_000  # files: more are a home folder, or data
-PIECE = 1 << 20  # bytes of the packed code in a line
 KEPT = 7 * 86400.0  # seconds that a node keeps code that nobody uses
 
 
@@ -41,16 +40,9 @@ class Ticket(Struct, frozen=True, tag="code"):
     """What a node is told of the code before it asks for it."""
 
     sha256: str  # of the files
-    size: int  # bytes when packed
     folder: str  # where the user stands in it
     top: str  # where it lies on the head
     path: str  # the head's PYTHONPATH
-
-
-class Piece(Struct, frozen=True, tag="piece"):
-    """A part of the packed code."""
-
-    data: bytes
 
 
 class Bundle(NamedTuple):
@@ -61,10 +53,6 @@ class Bundle(NamedTuple):
     names: dict[str | Path, str | Path]  # of what requests name, how a node finds it
     git: dict[str, Any]  # where the code is from, for the environment of a run
     sentence: str  # what is sent, for the user
-
-    def pieces(self) -> Iterator[Piece]:
-        for start in range(0, len(self.packed), PIECE):
-            yield Piece(self.packed[start : start + PIECE])
 
     def relative(self, request: Struct) -> Struct:
         """The request with its files named as a node finds them."""
@@ -98,7 +86,6 @@ def pack(requests: Sequence[Struct]) -> Bundle | None:
     packed = gzip.compress(data, 1, mtime=0)
     ticket = Ticket(
         sha256=hashlib.sha256(data).hexdigest(),
-        size=len(packed),
         folder=base.relative_to(top).as_posix(),
         top=str(top),
         path=os.environ.get("PYTHONPATH", ""),

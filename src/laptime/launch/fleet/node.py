@@ -131,7 +131,8 @@ def _lines(
     """The lines of a node until it has said all.
     Raises Lost: it ended before, fell silent, or talks nonsense."""
     try:
-        peer = Peer.start([*machine.words, verb], frames=Lines())
+        name = [] if machine.is_here else [machine.name]  # it does one thing at a time, whoever asks
+        peer = Peer.start([*machine.words, verb, *name], frames=Lines())
     except OSError as error:
         raise Lost(f"{machine.words[0]} does not start: {error.strerror}") from None
     until = monotonic() + start
@@ -153,8 +154,7 @@ def _lines(
                 text = line[:80].decode(errors="replace")
                 raise Lost(f"it speaks no laptime of this version: {text!r}") from None
             if isinstance(said, Wanted) and machine.code is not None:
-                for piece in machine.code.pieces():
-                    peer.send(encode(piece), start)
+                peer.send(encode(machine.code.packed), start)
                 until = monotonic() + start  # it unpacks them
             yield said
         raise Lost("it was stopped")

@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack
+from functools import partial
 from threading import Event as Stop
-from typing import NamedTuple, TypeVar
-
-from msgspec import Struct
+from typing import TypeVar
 
 from laptime.kit.errors import Died
 from laptime.launch.fleet import Machine
 from laptime.launch.fleet.node import Lost, run_on
 from laptime.records.environment import Environment
-from laptime.records.event import Listener
 from laptime.records.run import Run
 
 MOST_TRIES = 2  # machines that a case is lost with before it is given up
@@ -50,26 +48,13 @@ class Queue:
         return True
 
 
-class Turn(NamedTuple):
-    """A machine that does a job. stop: ends it. hardware: of the machines that have told theirs."""
-
-    machine: Machine
-    stop: Stop
-    hardware: dict[str, str]
-
-    def run(self, verb: str, request: Struct, emit: Listener) -> Run:
-        """The run of a verb on the machine. Raises as `run_on`."""
-
-        def learn(environment: Environment) -> None:
-            self.hardware[self.machine.name] = environment.hardware
-
-        return run_on(self.machine, verb, request, emit, known=learn, stop=self.stop)
+RunOn = partial[Run]  # `run_on` of a machine: takes a verb, a request and a listener
 
 
-def carry_out_one(machines: Sequence[Machine], do: Callable[[Turn], _Result]) -> _Result:
+def carry_out_one(machines: Sequence[Machine], do: Callable[[RunOn], _Result]) -> _Result:
     """Do one job on the first of the machines that is not lost. Raises Died: none could."""
     ended: list[_Result | str] = []
-    carry_out([None], machines, lambda _, turn: do(turn), done=lambda _, result: ended.append(result))
+    carry_out([None], machines, lambda _, run: do(run), done=lambda _, result: ended.append(result))
     (result,) = ended
     if isinstance(result, str):
         raise Died(result, next="laptime doctor --on   visits each machine")
@@ -79,15 +64,18 @@ def carry_out_one(machines: Sequence[Machine], do: Callable[[Turn], _Result]) ->
 def carry_out(
     jobs: Sequence[_Job],
     machines: Sequence[Machine],
-    do: Callable[[_Job, Turn], _Result],
+    do: Callable[[_Job, RunOn], _Result],
     *,
     done: Callable[[int, _Result | str], None],
 ) -> None:
     """Do all jobs on the machines, each in a thread for its machine.
-    do: carries a job out on a machine, until it is to stop. Raises Lost: the machine is gone. done: gets the
+    do: carries a job out by `run_on` of a machine. Raises Lost: the machine is gone. done: gets the
     number of each job that has ended, and its result, or why nobody could do it; in this thread."""
     queue, running, stop = Queue(len(jobs)), dict[Future[_Result], tuple[int, Machine]](), Stop()
     hardware = dict[str, str]()
+
+    def learn(name: str, environment: Environment) -> None:
+        hardware[name] = environment.hardware
 
     def is_alike(one: str, other: str) -> bool:
         return one not in hardware or other not in hardware or hardware[one] == hardware[other]
@@ -100,8 +88,9 @@ def carry_out(
                 number = queue.next(machine.name, is_alike)
                 if number is not None:
                     free.remove(machine)
-                    turn = Turn(machine, stop, hardware)
-                    running[pool.submit(do, jobs[number], turn)] = (number, machine)
+                    known = partial(learn, machine.name)
+                    run = partial(run_on, machine, known=known, stop=stop)
+                    running[pool.submit(do, jobs[number], run)] = (number, machine)
             if not running:
                 break
             for future in wait(running, return_when=FIRST_COMPLETED).done:

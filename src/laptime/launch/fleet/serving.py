@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pkgutil import resolve_name
 
 from msgspec import Struct, convert
@@ -16,13 +18,14 @@ from laptime.launch.fleet.node import BEAT, Beat, Failed, Wanted
 from laptime.probes import machine
 from laptime.process.channel import Channel, Closed, Lines, to_parent
 from laptime.process.program import unwound_by_sigterm
-from laptime.records.event import EnvironmentChanged
+from laptime.records.event import EnvironmentChanged, Progress
+from laptime.store import cache
 from laptime.store.encoding import DAMAGE, decode, encode
 
 
 def serve(verbs: Mapping[str, tuple[str, str]], words: list[str]) -> int:
-    """Carry out the verb of the only word; the exit status. verbs: names of the request and the function of
-    each, which are imported when they are asked for."""
+    """Carry out a verb; the exit status. words: the verb, and the name of the machine if it does one thing at
+    a time. verbs: names of the request and the function of each, imported when they are asked for."""
     parent, lock, ended = to_parent(Lines()), threading.Lock(), threading.Event()
 
     def say(record: Struct) -> None:
@@ -36,7 +39,7 @@ def serve(verbs: Mapping[str, tuple[str, str]], words: list[str]) -> int:
         except Closed:  # whoever has asked is gone
             os.kill(os.getpid(), signal.SIGTERM)
 
-    if len(words) != 1 or words[0] not in verbs:
+    if not 1 <= len(words) <= 2 or words[0] not in verbs:
         what = f"a node has no verb {' '.join(words)!r}"
         say(Failed("UsageError", what, next=f"one of {', '.join(verbs)}"))
         return 2
@@ -50,8 +53,9 @@ def serve(verbs: Mapping[str, tuple[str, str]], words: list[str]) -> int:
             threading.Thread(target=live, daemon=True).start()
             if ticket is not None:
                 _settle(ticket, parent, say)
-            say(EnvironmentChanged(machine.environment()))
-            verb(request, say)
+            with _alone(words[1:], say):
+                say(EnvironmentChanged(machine.environment()))
+                verb(request, say)
     except LaptimeError as error:
         say(Failed(type(error).__name__, error.what, error.why, error.next))
         return error.exit_code
@@ -68,12 +72,25 @@ def serve(verbs: Mapping[str, tuple[str, str]], words: list[str]) -> int:
     return 0
 
 
+@contextmanager
+def _alone(names: list[str], say: Callable[[Struct], None]) -> Iterator[None]:
+    """Wait until nobody else measures on the machine of this name, whoever has asked for it."""
+    for name in names:
+        cache.folder().mkdir(parents=True, exist_ok=True)
+        with (cache.folder() / f"{name}.lock").open("a") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                say(Progress(0.0, 0.0, f"{name} is busy: another laptime measures there"))
+                fcntl.flock(file, fcntl.LOCK_EX)
+            yield
+        return
+    yield
+
+
 def _settle(ticket: bundle.Ticket, parent: Channel, say: Callable[[Struct], None]) -> None:
     """Work in the code of this ticket, which is asked for unless it is here. Raises OSError: no room."""
     if not bundle.place_of(ticket).is_dir():
         say(Wanted())
-        packed = b""
-        while len(packed) < ticket.size:
-            packed += decode(parent.receive(), bundle.Piece).data
-        bundle.unpack(ticket, packed)
+        bundle.unpack(ticket, decode(parent.receive(), bytes))
     bundle.enter(ticket)

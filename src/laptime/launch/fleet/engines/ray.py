@@ -13,8 +13,7 @@ import sys
 import threading
 from typing import Any
 
-from laptime.kit.errors import UsageError
-from laptime.launch.fleet import NODE, Machine
+from laptime.launch.fleet import NODE, Machine, ask
 
 LONGEST = 60.0  # seconds that a connection to the cluster and the list of its nodes may take
 CHUNK = 1 << 16  # bytes of a node's lines that one call brings at most
@@ -24,14 +23,8 @@ def machines(text: str) -> list[Machine]:
     """The nodes that are alive. Raises UsageError: no Ray here, or no cluster answers."""
     address = f"ray:{text}" if text.startswith("//") else text or "auto"
     program = (sys.executable, "-P", "-m", "laptime.launch.fleet.engines.ray", address)
-    try:
-        answer = subprocess.run(program, capture_output=True, text=True, timeout=LONGEST)
-    except subprocess.TimeoutExpired:
-        raise UsageError(f"no Ray cluster answers at {address!r} within {LONGEST:.0f} s") from None
-    if answer.returncode:
-        why = (answer.stderr.strip().splitlines() or ["Ray said nothing"])[-1]
-        raise UsageError(f"no Ray cluster answers at {address!r}", why=why[:200], next="ray status")
-    nodes: list[tuple[str, str]] = json.loads(answer.stdout.splitlines()[-1])
+    said = ask([*program], LONGEST, f"no Ray cluster answers at {address!r}", "ray status")
+    nodes: list[tuple[str, str]] = json.loads(said.splitlines()[-1])
     hosts = [host for _, host in nodes]
     return [
         Machine(host if hosts.count(host) == 1 else f"{host}-{node[:6]}", (*program, node), host)
