@@ -15,7 +15,7 @@ import sys
 import tarfile
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
@@ -71,7 +71,7 @@ def pack(requests: Sequence[Struct]) -> Bundle | None:
     found = [each for request in requests for each in _named(request)]
     paths = {value: _place(Path(text).expanduser()) for value, text, _ in found if text}
     base, top = Path.cwd(), _top()
-    own = [text or top in folder.parents or top == folder for _, text, folder in found if folder]
+    own = [text or folder.is_relative_to(top) for _, text, folder in found if folder]
     if not any(own):  # data, or nothing: no code goes with them
         if not paths:
             return None
@@ -226,9 +226,11 @@ def unpack(ticket: Ticket, packed: bytes) -> None:
             shutil.rmtree(other, ignore_errors=True)
 
 
-def enter(ticket: Ticket) -> None:
-    """Work in the unpacked code from now on, as the user does on the head."""
-    place = place_of(ticket)
+def enter(ticket: Ticket, fetch: Callable[[], bytes]) -> None:
+    """Work in the code from now on, as the user does on the head. fetch: gives it packed, if it is not here.
+    Raises as `unpack`."""
+    if not (place := place_of(ticket)).is_dir():
+        unpack(ticket, fetch())
     os.utime(place)
     os.chdir(place / ticket.folder)
     paths = os.pathsep.join(filter(None, [ticket.path, os.environ.get("PYTHONPATH", "")]))

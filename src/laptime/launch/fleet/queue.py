@@ -72,7 +72,7 @@ def carry_out(
     do: carries a job out by `run_on` of a machine. Raises Lost: the machine is gone. done: gets the
     number of each job that has ended, and its result, or why nobody could do it; in this thread."""
     queue, running, stop = Queue(len(jobs)), dict[Future[_Result], tuple[int, Machine]](), Stop()
-    hardware = dict[str, str]()
+    hardware, why = dict[str, str](), dict[int, str]()
 
     def learn(name: str, environment: Environment) -> None:
         hardware[name] = environment.hardware
@@ -99,8 +99,9 @@ def carry_out(
                 try:
                     done(number, future.result())
                 except Lost as lost:
+                    why[number] = f"{lost}; no other machine of that kind is left"
                     if not queue.back(number, machine.name):
                         done(number, f"lost with {', '.join(queue.lost[number])}: {lost}")
         for number in queue.left:
             names = ", ".join(queue.lost.get(number, []) or [machine.name for machine in machines])
-            done(number, f"lost with {names}: no other machine of that kind is left")
+            done(number, f"lost with {names}: {why.get(number, 'none is left')}")

@@ -16,7 +16,7 @@ from laptime.kit.errors import LaptimeError
 from laptime.launch.fleet import bundle
 from laptime.launch.fleet.node import BEAT, Beat, Failed, Wanted
 from laptime.probes import machine
-from laptime.process.channel import Channel, Closed, Lines, to_parent
+from laptime.process.channel import Closed, Lines, to_parent
 from laptime.process.program import unwound_by_sigterm
 from laptime.records.event import EnvironmentChanged, Progress
 from laptime.store import cache
@@ -32,6 +32,10 @@ def serve(verbs: Mapping[str, tuple[str, str]], words: list[str]) -> int:
         with lock:
             parent.send(encode(record))
 
+    def fetch() -> bytes:
+        say(Wanted())
+        return decode(parent.receive(), bytes)
+
     def live() -> None:
         try:
             while not ended.wait(BEAT):
@@ -45,14 +49,13 @@ def serve(verbs: Mapping[str, tuple[str, str]], words: list[str]) -> int:
         return 2
     try:
         with unwound_by_sigterm():
-            order, ticket = parent.receive(), None
+            order = parent.receive()
+            threading.Thread(target=live, daemon=True).start()
+            kind, verb = map(resolve_name, verbs[words[0]])
             if order.startswith(b'{"type":"code"'):
                 ticket, order = decode(order, bundle.Ticket), parent.receive()
-            kind, verb = map(resolve_name, verbs[words[0]])
+                bundle.enter(ticket, fetch)
             request = convert(decode(order, dict), kind, strict=False, dec_hook=lambda made, it: made(it))
-            threading.Thread(target=live, daemon=True).start()
-            if ticket is not None:
-                _settle(ticket, parent, say)
             with _alone(words[1:], say):
                 say(EnvironmentChanged(machine.environment()))
                 verb(request, say)
@@ -86,11 +89,3 @@ def _alone(names: list[str], say: Callable[[Struct], None]) -> Iterator[None]:
             yield
         return
     yield
-
-
-def _settle(ticket: bundle.Ticket, parent: Channel, say: Callable[[Struct], None]) -> None:
-    """Work in the code of this ticket, which is asked for unless it is here. Raises OSError: no room."""
-    if not bundle.place_of(ticket).is_dir():
-        say(Wanted())
-        bundle.unpack(ticket, decode(parent.receive(), bytes))
-    bundle.enter(ticket)

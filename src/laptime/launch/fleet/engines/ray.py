@@ -24,7 +24,7 @@ def machines(text: str) -> list[Machine]:
     address = f"ray:{text}" if text.startswith("//") else text or "auto"
     program = (sys.executable, "-P", "-m", "laptime.launch.fleet.engines.ray", address)
     said = ask([*program], LONGEST, f"no Ray cluster answers at {address!r}", "ray status")
-    nodes: list[tuple[str, str]] = json.loads(said.splitlines()[-1])
+    nodes: list[tuple[str, str]] = json.loads(said)
     hosts = [host for _, host in nodes]
     return [
         Machine(host if hosts.count(host) == 1 else f"{host}-{node[:6]}", (*program, node), host)
@@ -51,6 +51,8 @@ class _Remote:
 
 def main(address: str, node: str = "", *words: str) -> int:
     """List the nodes that are alive as JSON: id and host of each; or carry a verb out on one of them."""
+    answer = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # Ray tells on standard output of other nodes that died
     try:
         import ray
     except ImportError:
@@ -58,7 +60,8 @@ def main(address: str, node: str = "", *words: str) -> int:
     ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
     if not node:
         alive = [each for each in ray.nodes() if each["Alive"]]
-        json.dump([(each["NodeID"], each["NodeManagerHostname"]) for each in alive], sys.stdout)
+        answer.write(json.dumps([(each["NodeID"], each["NodeManagerHostname"]) for each in alive]).encode())
+        answer.close()
         return 0
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
@@ -72,8 +75,8 @@ def main(address: str, node: str = "", *words: str) -> int:
 
     threading.Thread(target=forward, daemon=True).start()
     while chunk := ray.get(actor.read.remote()):
-        sys.stdout.buffer.write(chunk)
-        sys.stdout.buffer.flush()
+        answer.write(chunk)
+        answer.flush()
     return 0
 
 
