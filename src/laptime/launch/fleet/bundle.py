@@ -142,11 +142,11 @@ def _tree(top: Path) -> Iterator[Path]:
             yield path
 
 
-def _chosen(top: Path, tree: Iterable[Path], named: list[Path]) -> tuple[list[Path], list[str]]:
+def _chosen(top: Path, tree: Iterable[Path], asked: list[Path]) -> tuple[list[Path], list[str]]:
     """The files that are sent, and names of those that are not, with the reason.
     Raises UsageError: a named one lies elsewhere, or they are too large."""
     files = {*tree}
-    for path in named:
+    for path in asked:
         if not path.is_relative_to(top):
             raise UsageError(
                 f"{path} lies on this machine alone",
@@ -161,10 +161,10 @@ def _chosen(top: Path, tree: Iterable[Path], named: list[Path]) -> tuple[list[Pa
     sizes = {path: path.stat().st_size for path in files}
     if (total := sum(sizes.values())) > LIMIT or len(files) > MOST:
         largest = sorted(files, key=lambda path: -sizes[path])[:3]
+        named = [f"{path.relative_to(top)} ({show(sizes[path], 'B')})" for path in largest]
         raise UsageError(
             f"{top} has {count(len(files), 'file')} of {show(total, 'B')} to send",
-            why=f"{show(LIMIT, 'B')} is the limit; the largest: "
-            + ", ".join(f"{path.relative_to(top)} ({show(sizes[path], 'B')})" for path in largest),
+            why=f"{show(LIMIT, 'B')} is the limit; the largest: {', '.join(named)}",
             next="name what no program needs in .gitignore, or start in a smaller folder",
         )
     return sorted(files), [f"{path.relative_to(top)} ({why})" for path, why in left_out.items()]
@@ -216,11 +216,8 @@ def unpack(ticket: Ticket, packed: bytes) -> None:
     with tempfile.TemporaryDirectory(dir=place.parent, prefix=".") as draft:
         with tarfile.open(fileobj=io.BytesIO(data)) as archive:
             archive.extractall(Path(draft, "code"), filter="data")  # nothing outside of it, no devices
-        try:
+        with suppress(OSError):  # another node of this machine was faster
             Path(draft, "code").rename(place)
-        except OSError:
-            if not place.is_dir():  # another node of this machine was faster
-                raise
     for other in place.parent.iterdir():
         if time.time() - other.stat().st_mtime > KEPT:
             shutil.rmtree(other, ignore_errors=True)
