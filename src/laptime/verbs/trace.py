@@ -32,7 +32,7 @@ from laptime.trace.view import View
 
 
 class TraceRequest(Struct, frozen=True, kw_only=True):
-    """Traces of one job; the rest is as for `trace`."""
+    """Parameters of `trace`."""
 
     paths: list[Path]
     against: list[Path] = []

@@ -44,6 +44,7 @@ TURNS, LEAST = 8, 3  # visits of each machine; the fewest that give an interval
 BUDGET = 3.0  # seconds of measuring in a visit
 WIDE = 0.1  # a share by which a machine may be slow, unseen, above which the fleet is undecided
 SLOW = "fleet/slow"
+_Visits = list[tuple[Machine, dict[str, float] | str]]  # seconds by speed, or why there are none
 
 
 def examine_fleet(machines: Sequence[Machine], emit: Listener = ignore, *, turns: int = TURNS) -> Run:
@@ -90,13 +91,11 @@ def _sample(seconds: float, turn: int) -> Series:
     )
 
 
-def _visit_all(
-    machines: Sequence[Machine], environments: dict[str, Environment]
-) -> list[tuple[Machine, dict[str, float] | str]]:
+def _visit_all(machines: Sequence[Machine], environments: dict[str, Environment]) -> _Visits:
     """Visit each machine once: those of one place in this order, places side by side."""
     stop = Stop()
 
-    def visits(of_place: list[Machine]) -> list[tuple[Machine, dict[str, float] | str]]:
+    def visits(of_place: list[Machine]) -> _Visits:
         return [(machine, _visit(machine, environments, stop)) for machine in of_place]
 
     ordered = sorted(machines, key=lambda machine: machine.place)
@@ -191,9 +190,8 @@ def _rule_out(found: Sequence[Comparison]) -> Check:
     slowest = max((1 / each.ci95[0] - 1 for each in rest), default=0.0)
     by = f"{slowest:.0%}" if slowest < 1 else f"a factor of {1 + slowest:.1f}"
     if slowest <= WIDE:
-        sentence = (
-            f"no {'other ' * (rest != found)}machine is slower than the others of its kind by more than {by}"
-        )
+        other = "other " * (rest != found)
+        sentence = f"no {other}machine is slower than the others of its kind by more than {by}"
         return Check(name="visits", outcome="ok", sentence=sentence)
     sentence = f"none was shown to be slow, but {found[0].pairs} visits each scatter: one may be, by {by}"
     return Check(name="visits", outcome="warn", sentence=sentence, next="laptime doctor")
