@@ -36,7 +36,7 @@ class Machine:
 
 
 def ask(words: Sequence[str], seconds: float, fails: str, next: str) -> str:
-    """What a program says that knows the machines. fails: what is said if it does not.
+    """The output of a program that knows the machines. fails: what is said if it does not.
     Raises UsageError: it is not there, fails, or takes longer."""
     try:
         answer = subprocess.run(words, capture_output=True, text=True, timeout=seconds)

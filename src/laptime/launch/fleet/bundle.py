@@ -37,7 +37,7 @@ KEPT = 7 * 86400.0  # seconds that a node keeps code that nobody uses
 
 
 class Ticket(Struct, frozen=True, tag="code"):
-    """What a node is told of the code before it asks for it."""
+    """The code as a node is told of it before it asks for it."""
 
     sha256: str  # of the files
     folder: str  # where the user stands in it
@@ -57,18 +57,18 @@ class Bundle(NamedTuple):
     def relative(self, request: Struct) -> Struct:
         """The request with its files named as a node finds them."""
 
-        def moved(value: Any) -> Any:
+        def move(value: Any) -> Any:
             if isinstance(value, list):
-                return [moved(each) for each in value]
+                return [move(each) for each in value]
             return self.names.get(value, value) if isinstance(value, str | Path) else value
 
-        return structs.replace(request, **{name: moved(it) for name, it in structs.asdict(request).items()})
+        return structs.replace(request, **{name: move(it) for name, it in structs.asdict(request).items()})
 
 
 def pack(requests: Sequence[Struct]) -> Bundle | None:
     """The files of this machine that requests need; None if they name none.
     Raises UsageError: they are too large, or one is not there or lies elsewhere. TargetError: of a target."""
-    found = [each for request in requests for each in _named(request)]
+    found = [each for request in requests for each in _list_named(request)]
     paths = {value: _place(Path(text).expanduser()) for value, text, _ in found if text}
     base, top = Path.cwd(), _top()
     own = [text or folder.is_relative_to(top) for _, text, folder in found if folder]
@@ -81,7 +81,7 @@ def pack(requests: Sequence[Struct]) -> Bundle | None:
         if text and (base != Path.cwd() or Path(text).expanduser().is_absolute()):
             there = os.path.relpath(paths[value], base)
             names[value] = Path(there) if isinstance(value, Path) else value.replace(text, there, 1)
-    files, left_out = _chosen(top, islice(_tree(top), MOST + 1) if any(own) else (), [*paths.values()])
+    files, left_out = _choose(top, islice(_tree(top), MOST + 1) if any(own) else (), [*paths.values()])
     data = _archive(top, files)
     packed = gzip.compress(data, 1, mtime=0)
     ticket = Ticket(
@@ -97,7 +97,7 @@ def pack(requests: Sequence[Struct]) -> Bundle | None:
     return Bundle(ticket, packed, names, state, sentence)
 
 
-def _named(request: Struct) -> Iterator[tuple[str | Path, str, Path | None]]:
+def _list_named(request: Struct) -> Iterator[tuple[str | Path, str, Path | None]]:
     """Values that may name files: each, the file's name in it (""), and the folder of code that it names."""
     for name, values in structs.asdict(request).items():
         for value in values if isinstance(values, list) else [values]:
@@ -142,7 +142,7 @@ def _tree(top: Path) -> Iterator[Path]:
             yield path
 
 
-def _chosen(top: Path, tree: Iterable[Path], asked: list[Path]) -> tuple[list[Path], list[str]]:
+def _choose(top: Path, tree: Iterable[Path], asked: list[Path]) -> tuple[list[Path], list[str]]:
     """The files that are sent, and names of those that are not, with the reason.
     Raises UsageError: a named one lies elsewhere, or they are too large."""
     files = {*tree}
@@ -156,7 +156,7 @@ def _chosen(top: Path, tree: Iterable[Path], asked: list[Path]) -> tuple[list[Pa
         parts = [] if path.suffix == ".py" else path.parent.glob(f"{path.stem}.*")  # weights of a model
         for each in [path, *parts]:
             files.update(each.rglob("*") if each.is_dir() else [each])
-    left_out = {path: why for path in sorted(files) if (why := _refused(path, top))}
+    left_out = {path: why for path in sorted(files) if (why := _why_not(path, top))}
     files = {path for path in files if path not in left_out and (path.is_file() or path.is_symlink())}
     sizes = {path: path.stat().st_size for path in files}
     if (total := sum(sizes.values())) > LIMIT or len(files) > MOST:
@@ -170,7 +170,7 @@ def _chosen(top: Path, tree: Iterable[Path], asked: list[Path]) -> tuple[list[Pa
     return sorted(files), [f"{path.relative_to(top)} ({why})" for path, why in left_out.items()]
 
 
-def _refused(path: Path, top: Path) -> str:
+def _why_not(path: Path, top: Path) -> str:
     """Why a file is not sent; "" if it is."""
     if path.is_symlink() and not (path.exists() and path.resolve().is_relative_to(top.resolve())):
         return "a link to elsewhere"
