@@ -57,6 +57,7 @@ class Recipe:
     # what to import first, so that import time and load time can be told apart
     packages: tuple[str, ...] = ()
     file: str = ""  # path of a model file or folder that the backend reads itself; `build` is not called then
+    folder: Path | None = None  # where the code of a file or a module lies
 
 
 def parse(text: str) -> Recipe:
@@ -72,8 +73,7 @@ def parse(text: str) -> Recipe:
     for kind in registry.names("targets"):
         module = registry.load("targets", kind)
         if module.matches(text):
-            recipe: Recipe = module.resolve(text)
-            return recipe
+            return module.resolve(text)  # type: ignore[no-any-return]
     if error := misspelt_prefix(text):
         raise error
     if not text.strip():
@@ -100,8 +100,7 @@ def forms() -> list[str]:
 
 def list_known(kind: str) -> list[str]:
     """Targets of a kind that are known here; imports its framework, so ask for it in a process of its own."""
-    names: list[str] = registry.load("targets", kind).names()
-    return names
+    return registry.load("targets", kind).names()  # type: ignore[no-any-return]
 
 
 def misspelt_prefix(text: str) -> TargetError | None:

@@ -181,6 +181,7 @@ def recipe(
         per_batch=lambda: takes_batch(function()),
         source=source,
         sha256=sha256,
+        folder=folder,
     )
 
 

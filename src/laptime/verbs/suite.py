@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
-from threading import Event as Stop
 from typing import Any, NamedTuple
 
 from msgspec import structs
@@ -21,14 +20,12 @@ from laptime.kit import __version__, redaction
 from laptime.kit.clock import utc_now
 from laptime.kit.errors import Died, LaptimeError, UsageError
 from laptime.launch.fleet import Machine
-from laptime.launch.fleet.node import run_on
-from laptime.launch.fleet.queue import carry_out
+from laptime.launch.fleet.queue import RunOn, carry_out
 from laptime.measure.failures import failure_of
 from laptime.probes import machine
 from laptime.records import event as events
 from laptime.records.case import Case
 from laptime.records.check import Finding, Verdict
-from laptime.records.environment import Environment
 from laptime.records.event import Event, Listener, ignore
 from laptime.records.plan import BenchRequest
 from laptime.records.run import Membership, Run, Subject
@@ -213,18 +210,10 @@ def _measure_on(
     save: bool,
 ) -> dict[int, Run]:
     """The run of each benchmark by its number; a benchmark whose machine is lost goes to one of its kind."""
-    hardware: dict[str, str] = {}
     runs = {number: _rejudge(item, item.done) for number, item in enumerate(items) if item.done is not None}
 
-    def do(number: int, machine: Machine, stop: Stop) -> Run:
-        def learn(environment: Environment) -> None:
-            hardware[machine.name] = environment.hardware
-
-        bench = partial(run_on, machine, "bench", known=learn, stop=stop)
-        return _one(items[number], suite_id, ignore, complain, save, bench)
-
-    def is_alike(one: str, other: str) -> bool:
-        return one not in hardware or other not in hardware or hardware[one] == hardware[other]
+    def do(number: int, run: RunOn) -> Run:
+        return _one(items[number], suite_id, ignore, complain, save, partial(run, "bench"))
 
     def finish(at: int, result: Run | str) -> None:
         number = left[at]
@@ -235,7 +224,7 @@ def _measure_on(
         ended(items[number], result)
 
     left = [number for number in range(len(items)) if number not in runs]
-    carry_out(left, machines, do, is_alike=is_alike, done=finish)
+    carry_out(left, machines, do, done=finish)
     return runs
 
 

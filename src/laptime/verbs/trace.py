@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from laptime import rules
 from laptime.analysis import roofline
@@ -29,6 +29,21 @@ from laptime.trace import profile as tables
 from laptime.trace import slim as slim_trace
 from laptime.trace.reading import reader, torch_trace, trace_files
 from laptime.trace.view import View
+
+
+class TraceRequest(Struct, frozen=True, kw_only=True):
+    """Parameters of `trace`."""
+
+    paths: list[Path]
+    against: list[Path] = []
+    name: str = ""
+    slim: Path | None = None
+    rank: int | None = None
+
+
+def carry_out(request: TraceRequest, emit: Listener) -> Run:
+    """`trace` for a request."""
+    return trace(emit=emit, **structs.asdict(request))
 
 
 def trace(

@@ -15,17 +15,21 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
-from laptime.kit.errors import TargetError, UsageError
+from laptime.kit.clock import moment, utc_now
+from laptime.kit.errors import Died, TargetError, UsageError
 from laptime.launch.fleet import NODE, Machine, machines
 from laptime.launch.fleet.engines import slurm
 from laptime.launch.fleet.node import Lost, run_on
-from laptime.launch.fleet.queue import Queue, carry_out
+from laptime.launch.fleet.queue import Queue, RunOn, carry_out, carry_out_one
+from laptime.probes.machine import environment
 from laptime.records.environment import Environment
-from laptime.records.event import Event, RunFinished, RunStarted
+from laptime.records.event import EnvironmentChanged, Event, Progress, RunFinished, RunStarted
 from laptime.records.plan import BenchRequest
+from laptime.store.encoding import encode
 
-HERE = Machine("here", (sys.executable, *NODE))
+HERE = Machine("here", (sys.executable, *NODE), is_here=True)
 QUICK = BenchRequest(
     targets=["null:spin=1ms"], backends=["null"], regimes=["isolated"], budget=0.3, processes=1
 )
@@ -34,6 +38,19 @@ QUICK = BenchRequest(
 def speaking(text: str, rest: str = "") -> Machine:
     """A machine that answers anything with this text."""
     return Machine("there", (sys.executable, "-c", f"import sys, time; print({text!r}, flush=True); {rest}"))
+
+
+def elsewhere(tmp_path: Path, before: str = "") -> Machine:
+    """A node with a cache of its own, after some Python was run in it."""
+    node = (
+        f"{before}; import runpy; runpy.run_module('laptime.apps.node', run_name='__main__', alter_sys=True)"
+    )
+    return Machine("there", ("env", f"LAPTIME_CACHE={tmp_path}", sys.executable, "-c", f"import os{node}"))
+
+
+OTHER_LAPTIME = encode(
+    EnvironmentChanged(structs.replace(environment(), libraries={"laptime": "0.0.1"}))
+).decode()
 
 
 # A node
@@ -88,6 +105,15 @@ def test_a_verb_that_does_not_travel_is_refused(verb: str) -> None:
         (speaking('{"type":"beat"}', "time.sleep(60)"), "it has said nothing for too long"),
         (speaking('{"type":"beat"}', "import os; os.kill(os.getpid(), 9)"), "was ended by SIGKILL"),
         (
+            speaking('{"type":"beat"}', "import os; os.kill(os.getpid(), 19)"),
+            "it has said nothing for too long",
+        ),
+        (
+            speaking(OTHER_LAPTIME, "time.sleep(60)"),
+            "it has laptime 0.0.1, this machine has",
+        ),
+        (Machine("no Python", ("sh", "-c", "/no/such/python")), "ended with status 127: "),
+        (
             Machine("none", ("/no/such/program",)),
             "/no/such/program does not start: No such file or directory",
         ),
@@ -123,6 +149,45 @@ def test_it_can_be_stopped_from_another_thread() -> None:
     assert time.monotonic() - began < 20.0
 
 
+def test_a_run_has_the_time_of_this_machine(tmp_path: Path) -> None:
+    late = "; import laptime.kit.clock as c; c.utc_now = lambda: '2001-01-01T00:00:00Z'"
+    run = run_on(elsewhere(tmp_path, late), "bench", QUICK)
+    assert abs(moment(run.started) - moment(utc_now())).total_seconds() < 60.0
+
+
+def test_a_node_without_torch_says_so_in_the_case(tmp_path: Path) -> None:
+    (tmp_path / "torch.py").write_text("raise ImportError(\"No module named 'torch'\")\n")
+    shadow = f"; os.environ['PYTHONPATH'] = {str(tmp_path)!r} + ':' + os.environ.get('PYTHONPATH', '')"
+    request = BenchRequest(targets=["torchvision:resnet18"], budget=0.3, processes=1)
+    (case,) = run_on(elsewhere(tmp_path, shadow), "bench", request).cases
+    assert case.failure is not None
+    assert case.failure.kind == "unavailable"
+    assert "torch" in case.failure.what
+
+
+def test_a_target_that_prints_a_million_lines_is_measured(tmp_path: Path) -> None:
+    target = tmp_path / "loud.py"
+    target.write_text("def build():\n    print('x\\n' * 1_000_000)\n    return lambda: sum(range(99))\n")
+    request = structs.replace(QUICK, targets=[f"{target}:build"])
+    assert [case.status for case in run_on(HERE, "bench", request).cases] == ["ok"]
+
+
+def test_a_machine_does_one_thing_at_a_time_whoever_asks(tmp_path: Path) -> None:
+    heard: list[Event] = []
+    began = threading.Event()
+    machine = elsewhere(tmp_path)
+    first = threading.Thread(
+        target=run_on, args=(machine, "bench", QUICK), kwargs={"known": lambda _: began.set()}
+    )
+    first.start()
+    assert began.wait(60)
+    run = run_on(machine, "bench", QUICK, heard.append)
+    first.join(60)
+    assert run.status == "complete"
+    assert isinstance(heard[0], Progress)
+    assert heard[0].text == "there is busy: another laptime measures there"
+
+
 # Engines
 
 
@@ -141,6 +206,14 @@ def test_what_names_no_machine_is_refused(text: str) -> None:
         machines(text)
 
 
+def test_machines_are_chosen_by_patterns_of_names() -> None:
+    assert [each.name for each in machines("ssh:a100-1,a100-2,v100-1", "a100*")] == ["a100-1", "a100-2"]
+    assert [each.name for each in machines("ssh:a100-1,a100-2,v100-1", "v*, a100-2")] == ["a100-2", "v100-1"]
+    with pytest.raises(UsageError, match="matches none") as error:
+        machines("ssh:a,b", "A")
+    assert "a, b" in error.value.why
+
+
 def test_slurm_names_the_nodes_that_take_jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     answer = "n1 idle\\nn2 mixed\\nn3 down*\\nn4 drained\\nn1 idle\\nn5 allocated"
     fake = tmp_path / "sinfo"
@@ -154,10 +227,10 @@ def test_slurm_names_the_nodes_that_take_jobs(tmp_path: Path, monkeypatch: pytes
     fake.write_text(
         "#!/bin/sh\necho 'slurm_load_partitions: Unable to contact slurm controller' >&2\nexit 1\n"
     )
-    with pytest.raises(UsageError, match="sinfo failed"):
+    with pytest.raises(UsageError, match="Slurm's sinfo failed"):
         slurm.machines("")
     monkeypatch.setenv("PATH", str(tmp_path / "none"))
-    with pytest.raises(UsageError, match="no sinfo"):
+    with pytest.raises(UsageError, match="no program sinfo"):
         slurm.machines("")
 
 
@@ -185,17 +258,17 @@ def test_every_job_is_done_once_however_machines_are_lost(seed: int) -> None:
     dies = {(job, f"a{number}") for job in range(12) for number in range(3) if dice.random() < 0.15}
     found: dict[int, str] = {}
 
-    def do(job: int, machine: Machine, stop: threading.Event) -> str:
-        if (job, machine.name) in dies:
+    def do(job: int, run: RunOn) -> str:
+        if (job, run.args[0].name) in dies:
             raise Lost("gone")
-        return machine.name
+        return run.args[0].name
 
     def done(number: int, result: str) -> None:
         assert number not in found
         found[number] = result
 
     fleet = [Machine(f"a{number}", ()) for number in range(3)]
-    carry_out(range(12), fleet, do, is_alike=alike, done=done)
+    carry_out(range(12), fleet, do, done=done)
     assert sorted(found) == list(range(12))
 
 
@@ -203,12 +276,26 @@ def test_three_nodes_take_a_third_of_the_time() -> None:
     def seconds(count: int) -> float:
         began = time.monotonic()
         fleet = [Machine(f"a{number}", ()) for number in range(count)]
-        carry_out(
-            range(12), fleet, lambda job, machine, stop: time.sleep(0.1), is_alike=alike, done=lambda *_: None
-        )
+        carry_out(range(12), fleet, lambda job, run: time.sleep(0.1), done=lambda *_: None)
         return time.monotonic() - began
 
     assert seconds(1) > 2.5 * seconds(3)
+
+
+def test_one_job_goes_to_another_machine_if_the_first_is_lost_and_no_further() -> None:
+    fleet = [Machine(f"a{number}", ()) for number in range(4)]
+    asked: list[str] = []
+
+    def do(run: RunOn, dies: int) -> list[str]:
+        asked.append(run.args[0].name)
+        if len(asked) <= dies:
+            raise Lost("gone")
+        return [run.args[0].name]
+
+    assert carry_out_one(fleet, lambda run: do(run, 1)) == ["a1"]
+    asked.clear()
+    with pytest.raises(Died, match="lost with a0, a1: gone"):
+        carry_out_one(fleet, lambda run: do(run, 4))
 
 
 # Which machine is slow

@@ -50,6 +50,14 @@ def test_a_slow_machine_is_named_with_its_interval(visits: dict[str, float | Non
     assert [each.kind for each in run.findings] == [fleet.SLOW] * 2
 
 
+def test_the_others_are_alike_beside_a_slow_one(visits: dict[str, float | None]) -> None:
+    visits |= {"a": 1.0, "b": 1.3, "c": 1.0, "d": 1.0}
+    run = examined(visits)
+    words = [line.split()[-1] for line in text.render(run, width=200, brief=True).splitlines()[2:6]]
+    assert words == ["alike", "slow", "alike", "alike"]
+    assert run.checks[0].sentence.startswith("no other machine is slower")
+
+
 def test_equal_machines_are_alike_and_say_what_would_be_seen(visits: dict[str, float | None]) -> None:
     visits |= {"a": 1.0, "b": 1.0, "c": 1.0}
     assert "no machine" in first_line(examined(visits))

@@ -129,14 +129,15 @@ def voice_options(command: Decorated) -> Decorated:
 def report_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """`--json`, `--details` and `-o FILE`, what the result is written as, and the options of every command.
 
-    The command gets an `output.Delivery` for them, called `delivery`."""
+    The command gets an `output.Delivery` for them, called `delivery`, which knows of `on_option`, too."""
 
     @wraps(function)
     def command(*args: Any, outputs: tuple[str, ...], as_json: bool, **given: Any) -> Any:
         from laptime.apps.cli.output import Delivery  # not for `laptime --help`, which reads this file
 
         voice = click.get_current_context().find_object(Voice) or Voice()
-        return function(*args, delivery=Delivery(voice, outputs, as_json=as_json), **given)
+        where = [given.pop(name, "") for name in ("on", "only")]
+        return function(*args, delivery=Delivery(voice, outputs, *where, as_json=as_json), **given)
 
     command = click.option(
         "-o",
@@ -175,9 +176,11 @@ def store_option(command: Decorated) -> Decorated:
 
 
 def on_option(command: Decorated) -> Decorated:
-    """`--on`: the machines that do the work."""
+    """`--on` and `--machines`: the machines that do the work."""
     help = "Use these machines: ssh:HOST,HOST, slurm, slurm:PARTITION, ray, ray:HOST:PORT, local:N."
-    return click.option("--on", metavar="MACHINES", help=help)(command)
+    only, names = ("--machines", "only"), "Use those of these names: 'a100*'."
+    command = click.option(*only, metavar="NAME,...", default="", help=names)(command)
+    return click.option("--on", metavar="MACHINES", default="", help=help)(command)
 
 
 # Completion

@@ -28,6 +28,7 @@ from laptime.store.folder import write_whole
 from laptime.store.live_run import Recorded, record_run
 
 if TYPE_CHECKING:
+    from laptime.launch.fleet import Machine
     from laptime.reports.document import Document
 
 
@@ -126,8 +127,10 @@ def write(subject: Run | Document, outputs: Sequence[Output], *, voice: Voice) -
 class Delivery:
     """How the result of a line is shown and written, as its options say (`options.report_options`)."""
 
-    def __init__(self, voice: Voice, paths: Sequence[str], *, as_json: bool) -> None:
-        self.voice, self.as_json = voice, as_json
+    def __init__(
+        self, voice: Voice, paths: Sequence[str], on: str = "", only: str = "", *, as_json: bool
+    ) -> None:
+        self.voice, self.as_json, self.on, self._only = voice, as_json, on, only
         self.format = "json" if as_json else "text"
         self.outputs = plan_reports(paths)  # the reports to write
 
@@ -138,12 +141,29 @@ class Delivery:
         *,
         save: bool,
         describe: Describe | None = None,
+        travels: str = "",
     ) -> Recorded:
         """The run of a verb, and what is to be said if it could not be kept where it belongs. Raises
         UsageError: the request is impossible; nothing was measured. describe: the lines that stay of an
-        event; None: each case."""
+        event; None: each case. travels: the name of the verb on one of the machines of `--on`."""
+        found = self.machines(request) if travels else []
         with progress(quiet=self.voice.quiet, describe=describe) as show:
-            return record_run(lambda emit: verb(request, emit), show, save=save)
+            if not found:
+                return record_run(lambda emit: verb(request, emit), show, save=save)
+            from laptime.launch.fleet.queue import carry_out_one
+
+            return carry_out_one(
+                found, lambda run: record_run(lambda emit: run(travels, request, emit), show, save=save)
+            )
+
+    def machines(self, *requests: Any) -> list[Machine]:
+        """The machines of `--on`, with the user's files that requests name; none without it.
+        Raises UsageError: there is none, or files cannot be sent; nothing was started."""
+        if not self.on and not self._only:
+            return []
+        from laptime.launch.fleet import machines
+
+        return machines(self.on, self._only, requests, self.voice.say)
 
     def deliver(self, subject: Run | Document) -> ExitCode:
         """Show it and write its reports; USAGE when one of that failed, else OK."""

@@ -5,14 +5,16 @@ when its node dies. A node that says nothing for `SILENT` seconds is lost; it se
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable, Iterator
 from threading import Event as Stop
 from time import monotonic
 from typing import cast
 
-from msgspec import MsgspecError, Struct, structs
+from msgspec import MsgspecError, Struct, structs, to_builtins
 
-from laptime.kit import errors
+from laptime.kit import __version__, errors, redaction
 from laptime.kit.clock import utc_now
 from laptime.kit.errors import LaptimeError
 from laptime.launch.fleet import Machine
@@ -36,8 +38,12 @@ class Beat(Struct, frozen=True, tag="beat"):
     """A sign of life."""
 
 
+class Wanted(Struct, frozen=True, tag="wanted"):
+    """The node has not got the code whose ticket it was told."""
+
+
 class Failed(Struct, frozen=True, tag="failed"):
-    """The verb raised an error. `kind`: its class in `kit.errors`."""
+    """The verb raised an error. `kind`: its class in `kit.errors`, or Lost: the machine is of no use."""
 
     kind: str
     what: str
@@ -45,7 +51,7 @@ class Failed(Struct, frozen=True, tag="failed"):
     next: str = ""
 
 
-Line = Event | Beat | Failed
+Line = Event | Beat | Wanted | Failed
 
 
 class Lost(Exception):
@@ -68,22 +74,55 @@ def run_on(
     from another thread. silent, start: seconds without a line, and without the first.
     Raises Lost: the node did not get to the end. LaptimeError: the verb's own."""
     fold, has_begun = events.RunBuilder(), False
-    for line in _lines(machine, verb, encode(request), stop or Stop(), silent, start):
+    if machine.code is not None:
+        request = machine.code.relative(request)
+    order = encode(to_builtins(request, enc_hook=os.fspath))
+    for line in _lines(machine, verb, order, stop or Stop(), silent, start):
         if isinstance(line, Failed):
-            raise getattr(errors, line.kind, LaptimeError)(line.what, why=line.why, next=line.next)
-        if isinstance(line, Beat):
+            if line.kind == "Lost":
+                raise Lost(line.what)
+            why = f"{line.why} (on {machine.name})".strip()
+            raise getattr(errors, line.kind, LaptimeError)(line.what, why=why, next=line.next)
+        if isinstance(line, Beat | Wanted):
             continue
-        if isinstance(line, events.EnvironmentChanged) and not has_begun:
-            known(line.environment)
-            continue
-        if isinstance(line, events.RunStarted):  # clocks of two machines may be hours apart
+        if isinstance(line, events.EnvironmentChanged):
+            line = structs.replace(line, environment=_with_git(line.environment, machine))
+            if not has_begun:
+                _check_version(line.environment)
+                known(line.environment)
+                continue
+        if isinstance(line, events.RunStarted):
             has_begun = True
-            line = events.RunStarted(structs.replace(line.run, id=new_id(), started=utc_now()))
+            line = events.RunStarted(_ours(line.run, machine))
         fold(line)
         emit(line)
         if isinstance(line, events.RunFinished):
             return fold.run()
     raise AssertionError("lines end with the run, or raise")
+
+
+def _ours(run: Run, machine: Machine) -> Run:
+    """The run as one that was asked for here: clocks of two machines may be hours apart."""
+    return structs.replace(
+        run,
+        id=new_id(),
+        started=utc_now(),
+        command=redaction.line(["laptime", *sys.argv[1:]]),
+        environment=_with_git(run.environment, machine),
+    )
+
+
+def _with_git(environment: Environment, machine: Machine) -> Environment:
+    return environment if machine.code is None else structs.replace(environment, git=machine.code.git)
+
+
+def _check_version(environment: Environment) -> None:
+    """Raises Lost: the node has another laptime, which may measure otherwise."""
+    theirs = environment.libraries.get("laptime", "none")
+    if theirs != __version__:
+        raise Lost(
+            f"it has laptime {theirs}, this machine has {__version__}: pip install laptime=={__version__}"
+        )
 
 
 def _lines(
@@ -92,11 +131,14 @@ def _lines(
     """The lines of a node until it has said all.
     Raises Lost: it ended before, fell silent, or talks nonsense."""
     try:
-        peer = Peer.start([*machine.words, verb], frames=Lines())
+        name = [] if machine.is_here else [machine.name]  # it does one thing at a time, whoever asks
+        peer = Peer.start([*machine.words, verb, *name], frames=Lines())
     except OSError as error:
         raise Lost(f"{machine.words[0]} does not start: {error.strerror}") from None
     until = monotonic() + start
     try:
+        if machine.code is not None:
+            peer.send(encode(machine.code.ticket), start)
         peer.send(request, start)
         while not stop.is_set():
             try:
@@ -107,10 +149,14 @@ def _lines(
                 continue
             until = monotonic() + silent
             try:
-                yield cast(Line, decode(line, Line))  # type: ignore[arg-type]
+                said = cast(Line, decode(line, Line))  # type: ignore[arg-type]
             except (MsgspecError, ValueError, RecursionError):
                 text = line[:80].decode(errors="replace")
                 raise Lost(f"it speaks no laptime of this version: {text!r}") from None
+            if isinstance(said, Wanted) and machine.code is not None:
+                peer.send(encode(machine.code.packed), start)
+                until = monotonic() + start  # it unpacks them
+            yield said
         raise Lost("it was stopped")
     except Silent:
         raise Lost("it has said nothing for too long") from None

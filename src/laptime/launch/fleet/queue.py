@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack
+from functools import partial
 from threading import Event as Stop
 from typing import TypeVar
 
+from laptime.kit.errors import Died
 from laptime.launch.fleet import Machine
-from laptime.launch.fleet.node import Lost
+from laptime.launch.fleet.node import Lost, run_on
+from laptime.records.environment import Environment
+from laptime.records.run import Run
 
 MOST_TRIES = 2  # machines that a case is lost with before it is given up
 _Job = TypeVar("_Job")
@@ -44,19 +48,38 @@ class Queue:
         return True
 
 
+RunOn = partial[Run]  # `run_on` of a machine: takes a verb, a request and a listener
+
+
+def carry_out_one(machines: Sequence[Machine], do: Callable[[RunOn], _Result]) -> _Result:
+    """Do one job on the first of the machines that is not lost. Raises Died: none could."""
+    ended: list[_Result | str] = []
+    carry_out([None], machines, lambda _, run: do(run), done=lambda _, result: ended.append(result))
+    (result,) = ended
+    if isinstance(result, str):
+        raise Died(result, next="laptime doctor --on   visits each machine")
+    return result
+
+
 def carry_out(
     jobs: Sequence[_Job],
     machines: Sequence[Machine],
-    do: Callable[[_Job, Machine, Stop], _Result],
+    do: Callable[[_Job, RunOn], _Result],
     *,
-    is_alike: Callable[[str, str], bool],
     done: Callable[[int, _Result | str], None],
 ) -> None:
     """Do all jobs on the machines, each in a thread for its machine.
-    do: carries a job out on a machine, until it is to stop. Raises Lost: the machine is gone. is_alike: see
-    `Queue.next`. done: gets the number of each job that has ended, and its result, or why nobody could do it;
-    in this thread."""
+    do: carries a job out by `run_on` of a machine. Raises Lost: the machine is gone. done: gets the
+    number of each job that has ended, and its result, or why nobody could do it; in this thread."""
     queue, running, stop = Queue(len(jobs)), dict[Future[_Result], tuple[int, Machine]](), Stop()
+    hardware, why = dict[str, str](), dict[int, str]()
+
+    def learn(name: str, environment: Environment) -> None:
+        hardware[name] = environment.hardware
+
+    def is_alike(one: str, other: str) -> bool:
+        return one not in hardware or other not in hardware or hardware[one] == hardware[other]
+
     with ThreadPoolExecutor(max_workers=len(machines)) as pool, ExitStack() as stack:
         stack.callback(stop.set)  # Ctrl-C: nothing is left running
         free = list(machines)
@@ -65,7 +88,9 @@ def carry_out(
                 number = queue.next(machine.name, is_alike)
                 if number is not None:
                     free.remove(machine)
-                    running[pool.submit(do, jobs[number], machine, stop)] = (number, machine)
+                    known = partial(learn, machine.name)
+                    run = partial(run_on, machine, known=known, stop=stop)
+                    running[pool.submit(do, jobs[number], run)] = (number, machine)
             if not running:
                 break
             for future in wait(running, return_when=FIRST_COMPLETED).done:
@@ -74,8 +99,9 @@ def carry_out(
                 try:
                     done(number, future.result())
                 except Lost as lost:
+                    why[number] = f"{lost}; no other machine of that kind is left"
                     if not queue.back(number, machine.name):
                         done(number, f"lost with {', '.join(queue.lost[number])}: {lost}")
         for number in queue.left:
             names = ", ".join(queue.lost.get(number, []) or [machine.name for machine in machines])
-            done(number, f"lost with {names}: no other machine of that kind is left")
+            done(number, f"lost with {names}: {why.get(number, 'none is left')}")

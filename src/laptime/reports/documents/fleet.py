@@ -43,7 +43,7 @@ def document(run: Run) -> doc.Document:
 
 
 def _machines(run: Run) -> list[str]:
-    return list(dict.fromkeys(str(case.axes.get("machine", "")) for case in run.cases))
+    return sorted({str(case.axes.get("machine", "")) for case in run.cases})
 
 
 def _speeds(run: Run) -> list[str]:

@@ -55,7 +55,7 @@ def measure(request: BenchRequest, delivery: Delivery, start: OpenSession | None
     from laptime.verbs.bench import bench  # not for `laptime --help`
 
     work = partial(bench, open_session=start) if start else bench
-    return delivery.watch(work, request, save=request.save)
+    return delivery.watch(work, request, save=request.save, travels="" if start else "bench")
 
 
 def run_of(request: BenchRequest, delivery: Delivery, start: OpenSession | None = None) -> Run:
@@ -85,6 +85,7 @@ def run_of(request: BenchRequest, delivery: Delivery, start: OpenSession | None 
     help="Answer length in tokens, with --llm. [default: 32]",
 )
 @options.ask_for(BenchRequest)
+@options.on_option
 @options.report_options
 def command(
     *,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import click
@@ -34,6 +33,7 @@ again_option = click.option(
 @again_option
 @same_option
 @options.ask_for(BenchRequest)
+@options.on_option
 @options.report_options
 def command(
     *,
@@ -136,13 +136,11 @@ def find_unchanged(run: Run) -> str:
     """The one target of a run, where what it names is what was measured; "" if it is not, or not known."""
     if len(run.subjects) != 1:
         return ""
-    subject, searched = run.subjects[0], [*sys.path]
+    subject = run.subjects[0]
     try:
         recipe = parse(subject.target)
     except LaptimeError:
         return ""
-    finally:  # it looks into this folder, whose files laptime itself must not import
-        sys.path[:] = searched
     return subject.target if (recipe.source, recipe.sha256) == (subject.source, subject.sha256) else ""
 
 

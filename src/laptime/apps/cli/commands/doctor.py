@@ -15,7 +15,7 @@ from laptime.kit.errors import ExitCode
 @click.option("--fresh", is_flag=True, help="Measure the peak rates again, even if they are stored.")
 @on_option
 @report_options
-def command(*, delivery: Delivery, quick: bool, fresh: bool, on: str | None) -> int:
+def command(*, delivery: Delivery, quick: bool, fresh: bool) -> int:
     """Show what this machine can measure, and the smallest difference it can show.
 
     Checks limits, clocks, other processes, timers, devices and energy meters; measures peak rates (stored
@@ -29,15 +29,14 @@ def command(*, delivery: Delivery, quick: bool, fresh: bool, on: str | None) -> 
     from laptime.reports.documents.doctor import document
     from laptime.verbs.doctor import examine
 
-    if on is not None:
+    if delivery.on:
         from functools import partial
 
-        from laptime.launch.fleet import machines
         from laptime.reports.documents import fleet
         from laptime.verbs.doctor.fleet import LEAST, TURNS, examine_fleet
 
         verb = partial(examine_fleet, turns=LEAST if quick else TURNS)
-        ended = delivery.watch(verb, machines(on), save=True)
+        ended = delivery.watch(verb, delivery.machines(), save=True)
         codes = {"slow": ExitCode.NO, "undecided": ExitCode.UNDECIDED, "not compared": ExitCode.UNDECIDED}
         return delivery.finish(ended, codes.get(fleet.headline(ended[0]).word))
     with progress(quiet=delivery.voice.quiet) as listener:

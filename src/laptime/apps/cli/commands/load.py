@@ -8,7 +8,7 @@ from typing import Any
 import click
 from msgspec import structs
 
-from laptime.apps.cli.options import ask_for, make_request, report_options
+from laptime.apps.cli.options import ask_for, make_request, on_option, report_options
 from laptime.apps.cli.output import Delivery
 from laptime.verbs.load.request import LoadRequest
 
@@ -16,6 +16,7 @@ from laptime.verbs.load.request import LoadRequest
 @click.command("load")
 @click.argument("target", metavar="URL|TARGET")
 @ask_for(LoadRequest)
+@on_option
 @report_options
 def command(*, delivery: Delivery, target: str, **given: Any) -> int:
     """Put load on an endpoint or a model, and find the highest rate that keeps a promise.
@@ -37,4 +38,4 @@ def command(*, delivery: Delivery, target: str, **given: Any) -> int:
     request = make_request(LoadRequest, given, target=target)
     if request.duration == math.inf:
         request = structs.replace(request, duration=None, auto=True)
-    return delivery.finish(delivery.watch(load, request, save=request.save))
+    return delivery.finish(delivery.watch(load, request, save=request.save, travels="load"))

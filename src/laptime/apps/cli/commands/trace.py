@@ -6,12 +6,10 @@ from pathlib import Path
 
 import click
 
-from laptime.apps.cli.options import ask_for, report_options
+from laptime.apps.cli.options import ask_for, on_option, report_options
 from laptime.apps.cli.output import Delivery
 from laptime.kit.errors import ExitCode, UsageError
-from laptime.records.event import Listener
 from laptime.records.plan import BenchRequest
-from laptime.records.run import Run
 from laptime.store import writable
 
 _PATH = click.Path(path_type=Path)
@@ -37,6 +35,7 @@ _SUFFIXES = (".json", ".json.gz")
     "--rank", type=click.IntRange(min=0), metavar="N", help="Show the tables of rank N instead of the first."
 )
 @ask_for(BenchRequest, "name", "save")
+@on_option
 @report_options
 def command(
     *,
@@ -64,6 +63,8 @@ def command(
     from laptime.verbs import trace as verb
 
     if slim is not None:
+        if delivery.on:
+            raise UsageError("--slim writes here, not on another machine", next="leave --on or --slim out")
         if not slim.name.endswith(_SUFFIXES):
             raise UsageError(
                 f"a slim trace cannot be written to {slim}",
@@ -72,10 +73,8 @@ def command(
             )
         writable.file(slim, "--slim")
 
-    def work(paths: tuple[Path, ...], emit: Listener) -> Run:
-        return verb.trace([*paths], emit, against=[*against], name=name, slim=slim, rank=rank)
-
-    ended = delivery.watch(work, paths, save=save)
+    request = verb.TraceRequest(paths=[*paths], against=[*against], name=name, slim=slim, rank=rank)
+    ended = delivery.watch(verb.carry_out, request, save=save, travels="trace")
     if slim is not None:
         delivery.voice.say(f"wrote {slim}")
     return delivery.finish(ended, ExitCode.OK)

@@ -33,6 +33,7 @@ from laptime.verbs.suite import PlannedBenchmark
 @click.option("--trials", type=click.IntRange(min=1), metavar="N", help="New processes for each variant.")
 @timeout_option("Time limit of a step.")
 @click.option("--resume", is_flag=True, help="Skip benchmarks that the last run of this suite finished.")
+@click.option("--detach", is_flag=True, help="Go on in the background: laptime fleet shows it.")
 @click.option(
     "--baseline", metavar="SUITE", help="Check for regressions against the stored runs of this suite."
 )
@@ -54,6 +55,7 @@ def command(
     laptime suite run standard --quick
     laptime suite run bench.toml --match vision --trials 3 -o report.html
     laptime suite run bench.toml --resume
+    laptime suite run standard --on slurm --detach
     """
     suites = [choose(suite, match, quick=quick) for suite in load(where)]
     if name := wishes["name"]:
@@ -69,7 +71,7 @@ def command(
 
 
 def _carry_out(where: str, suites: list[Any], delivery: Delivery, wishes: dict[str, Any]) -> int:
-    from laptime.launch.fleet import machines
+    from laptime.apps.cli.commands.fleet import detach
     from laptime.verbs import suite as verb
 
     voice = delivery.voice
@@ -78,6 +80,9 @@ def _carry_out(where: str, suites: list[Any], delivery: Delivery, wishes: dict[s
     if wishes["dry_run"]:
         return _foretold(items)
     _announce(items, voice)
+    machines = delivery.machines(*(item.request for item in items if item.done is None))
+    if wishes["detach"]:
+        return detach(voice)
     complaints: list[LaptimeError] = []
     run = verb.measure(
         items,
@@ -85,7 +90,7 @@ def _carry_out(where: str, suites: list[Any], delivery: Delivery, wishes: dict[s
         ended=lambda item, run: voice.say(_describe(item, run, items)),
         complain=complaints.append,
         save=wishes["save"],
-        machines=machines(wishes["on"]) if wishes["on"] else (),
+        machines=machines,
     )
     output.show(run, format=delivery.format)
     written = delivery.write(run, *complaints)

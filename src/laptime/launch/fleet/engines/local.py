@@ -13,4 +13,5 @@ def machines(text: str) -> list[Machine]:
     count = int(text or "1") if (text or "1").isdigit() else 0
     if not 1 <= count <= 64:
         raise UsageError(f"local:{text} is not a number of nodes", why="1 to 64 are possible", next="local:3")
-    return [Machine(f"local-{number}", (sys.executable, *NODE), "local") for number in range(1, count + 1)]
+    words = (sys.executable, *NODE)
+    return [Machine(f"local-{number}", words, "local", is_here=True) for number in range(1, count + 1)]

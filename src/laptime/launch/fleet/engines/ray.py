@@ -10,10 +10,10 @@ import logging
 import os
 import subprocess
 import sys
+import threading
 from typing import Any
 
-from laptime.kit.errors import UsageError
-from laptime.launch.fleet import NODE, Machine
+from laptime.launch.fleet import NODE, Machine, ask
 
 LONGEST = 60.0  # seconds that a connection to the cluster and the list of its nodes may take
 CHUNK = 1 << 16  # bytes of a node's lines that one call brings at most
@@ -23,14 +23,8 @@ def machines(text: str) -> list[Machine]:
     """The nodes that are alive. Raises UsageError: no Ray here, or no cluster answers."""
     address = f"ray:{text}" if text.startswith("//") else text or "auto"
     program = (sys.executable, "-P", "-m", "laptime.launch.fleet.engines.ray", address)
-    try:
-        answer = subprocess.run(program, capture_output=True, text=True, timeout=LONGEST)
-    except subprocess.TimeoutExpired:
-        raise UsageError(f"no Ray cluster answers at {address!r} within {LONGEST:.0f} s") from None
-    if answer.returncode:
-        why = (answer.stderr.strip().splitlines() or ["Ray said nothing"])[-1]
-        raise UsageError(f"no Ray cluster answers at {address!r}", why=why[:200], next="ray status")
-    nodes: list[tuple[str, str]] = json.loads(answer.stdout.splitlines()[-1])
+    said = ask([*program], LONGEST, f"no Ray cluster answers at {address!r}", "ray status")
+    nodes: list[tuple[str, str]] = json.loads(said)
     hosts = [host for _, host in nodes]
     return [
         Machine(host if hosts.count(host) == 1 else f"{host}-{node[:6]}", (*program, node), host)
@@ -41,10 +35,12 @@ def machines(text: str) -> list[Machine]:
 class _Remote:
     """On a node: the program that carries a verb out, and its lines."""
 
-    def start(self, words: tuple[str, ...], request: bytes) -> None:
+    def __init__(self, words: tuple[str, ...]) -> None:
         self._node = subprocess.Popen([sys.executable, *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+    def write(self, line: bytes) -> None:
         assert self._node.stdin is not None
-        self._node.stdin.write(request)
+        self._node.stdin.write(line)
         self._node.stdin.flush()
 
     def read(self) -> bytes:
@@ -55,6 +51,8 @@ class _Remote:
 
 def main(address: str, node: str = "", *words: str) -> int:
     """List the nodes that are alive as JSON: id and host of each; or carry a verb out on one of them."""
+    answer = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # Ray tells on standard output of other nodes that died
     try:
         import ray
     except ImportError:
@@ -62,16 +60,23 @@ def main(address: str, node: str = "", *words: str) -> int:
     ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
     if not node:
         alive = [each for each in ray.nodes() if each["Alive"]]
-        json.dump([(each["NodeID"], each["NodeManagerHostname"]) for each in alive], sys.stdout)
+        answer.write(json.dumps([(each["NodeID"], each["NodeManagerHostname"]) for each in alive]).encode())
+        answer.close()
         return 0
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
     there = NodeAffinitySchedulingStrategy(node, soft=False)
-    actor: Any = ray.remote(_Remote).options(num_cpus=0, scheduling_strategy=there).remote()
-    ray.get(actor.start.remote((*NODE, *words), sys.stdin.buffer.readline()))
+    options = {"num_cpus": 0, "scheduling_strategy": there, "max_concurrency": 2}
+    actor: Any = ray.remote(_Remote).options(**options).remote((*NODE, *words))
+
+    def forward() -> None:  # one waits while it reads, the other writes
+        for line in sys.stdin.buffer:
+            ray.get(actor.write.remote(line))
+
+    threading.Thread(target=forward, daemon=True).start()
     while chunk := ray.get(actor.read.remote()):
-        sys.stdout.buffer.write(chunk)
-        sys.stdout.buffer.flush()
+        answer.write(chunk)
+        answer.flush()
     return 0
 
 
