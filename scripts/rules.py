@@ -98,7 +98,11 @@ def page() -> str:
         module = load("rules", name)
         finding = module.rule(conformance.profiles()[f"fires {name}"])
         first = (module.__doc__ or "").strip().partition("\n\n")[0]
-        lines += [f"## `{finding.kind}`\n", " ".join(first.split()) + "\n", f"> {finding.sentence}\n"]
+        lines += [
+            f"## `trace/{name.replace('_', '-')}`\n",
+            " ".join(first.split()) + "\n",
+            f"> {finding.sentence}\n",
+        ]
         lines.append(
             f"**Change:** `{finding.change}`" if "(" in finding.change else f"**Change:** {finding.change}"
         )

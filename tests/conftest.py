@@ -15,7 +15,7 @@ import pytest
 from hypothesis import settings
 
 REAL = re.compile(
-    r"e2e/(?!test_tune_bad_input)|contract/test_(conformance|documented_python|extensions|next_lines_run)"
+    r"e2e/(?!test_(cli|load|tune)_bad_input)|contract/test_(conformance|documented_python|extensions|next_lines_run)"
 )
 
 settings.register_profile("same examples", derandomize=True)

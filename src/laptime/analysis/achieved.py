@@ -9,8 +9,6 @@ arithmetic, bounds it (Pope et al., Efficiently Scaling Transformer Inference, M
     bytes/s       bytes of a step x steps/s, beside the copy bandwidth that was measured in the same process
 """
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

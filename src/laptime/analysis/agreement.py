@@ -22,8 +22,6 @@ another output may differ if the values tie; of all others a percent may, in low
 
 Lies when: an error shows on other inputs only."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Literal, NamedTuple

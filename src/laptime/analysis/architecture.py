@@ -9,8 +9,6 @@
 
 Lies when: two models of one name differ in what neither number shows (strides, activations, epsilon)."""
 
-from __future__ import annotations
-
 import re
 from typing import NamedTuple
 

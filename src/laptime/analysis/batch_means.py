@@ -1,7 +1,5 @@
 """Intervals of requests that wait for each other, by means of batches in order of arrival."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -4,8 +4,6 @@ Runs that were not interleaved do not share the machine's drift, and their sampl
 was. Other runs do: whatever program was measured several times, its levels scatter by what lies between runs.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 from datetime import datetime

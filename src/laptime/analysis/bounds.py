@@ -16,8 +16,6 @@ Lies when: as operator_work; recording slows operators down (compute and memory 
 shares are those of the recorded operators); threads that spin while they wait count as working; operators
 that run at the same time are counted as if they ran after each other."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple

@@ -8,8 +8,6 @@ both intervals, and for what varies from run to run from the spread between runs
 counted or measured once (a peak of memory, parameters, FLOPs) is taken as it is. Wrong if such a number
 varies by itself."""
 
-from __future__ import annotations
-
 import math
 import re
 import shlex
@@ -86,13 +84,11 @@ def doubt(case: Case, stat: Stat) -> str:
 def regression(comparison: Comparison, tolerance: str | float = TOLERANCE, *, of: str = "") -> Verdict:
     """Whether a candidate takes no more than its baseline's time, times 1 + tolerance.
 
-    Args:
-        tolerance: a share, `5%` or 0.05.
-        of: how the sentence begins if the comparison is not one of times: `peak 2, was 1: now over then`.
+    tolerance: a share, `5%` or 0.05. of: how the sentence begins if the comparison is not one of times: `peak
+    2, was 1: now over then`.
 
     Broken needs more than the interval beyond the limit: the comparison must have said `slower`, at its own,
-    stricter level.
-    """
+    stricter level."""
     limit = 1 + (share(tolerance) if isinstance(tolerance, str) else tolerance)
     ratio = Quantity.of(comparison.speedup, comparison.ci95, comparison.pairs).invert()
     word, why = ratio.judge(limit), ""

@@ -19,8 +19,6 @@
 Lies when: neighbouring runs resemble each other for reasons outside the program (a shared machine that is
 slow for hours): then the level did change, but not because of a commit. Measured rates: docs/history.md."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import NamedTuple

@@ -4,8 +4,6 @@ Blocks of both cases are measured side by side in time, round by round, in fresh
 large the effect is and how sure. Wrong when one side runs only while the other does not exist (different
 machines)."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import replace

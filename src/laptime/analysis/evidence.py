@@ -1,8 +1,6 @@
 """Which samples a statistic may use, decided by what is known about them and never by their size; and how
 much of each sample's time the outside took, from the evidence beside it."""
 
-from __future__ import annotations
-
 from typing import Literal, NamedTuple
 
 import numpy as np

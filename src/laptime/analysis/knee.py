@@ -11,8 +11,6 @@ Of levels of load: power, what is answered per second over the mean time of an a
 ICC 1979; R. Jain, The Art of Computer Systems Performance Analysis, 1991, 3.3). It rises before the knee and
 falls behind it, so that levels tell between which two of them the knee lies."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from itertools import combinations

@@ -3,8 +3,6 @@
 Requests are not independent: one that waits makes those behind it wait, too. Whatever has an interval here
 has it from batch means in order of arrival (`batch_means`)."""
 
-from __future__ import annotations
-
 import math
 from itertools import pairwise
 from typing import NamedTuple
@@ -44,7 +42,7 @@ class Rows(NamedTuple):
     output: Floats
     gaps: Floats  # seconds between chunks, request by request; it alone has not one value for each
 
-    def since(self, first: int) -> Rows:
+    def since(self, first: int) -> "Rows":
         """Return the rows from this one on; gaps are those of all."""
         cut = {name: column[first:] for name, column in self._asdict().items() if name != "gaps"}
         return self._replace(**cut)

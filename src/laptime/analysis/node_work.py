@@ -9,10 +9,7 @@ What the shapes do not say is not counted: recurrent layers, attention in one no
 of packed weights of few bits. Names are those of ONNX, of ONNX Runtime's own operators and of OpenVINO's CPU
 plugin. Source: the operators' definitions (onnx.ai/onnx/operators; ONNX Runtime's ContribOperators.md).
 
-Lies when: as operator_work; weights are packed if the runtime does not show their shape, and are padded.
-"""
-
-from __future__ import annotations
+Lies when: as operator_work; weights are packed if the runtime does not show their shape, and are padded."""
 
 from collections.abc import Callable, Sequence
 from functools import partial

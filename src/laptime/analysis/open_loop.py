@@ -4,8 +4,6 @@ A server that is busy for the share `rate x mean service time` of the time is in
 law: Denning & Buzen, The Operational Analysis of Queueing Network Models, 1978). Above 1 the latency grows as
 long as calls come: any number printed for it would be the length of the measurement."""
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

@@ -3,8 +3,6 @@
 Each gets the inputs that are tensors, in order, and the shape of the output, if the caller knows it; an
 IndexError or ValueError says that no call has such inputs."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import zip_longest

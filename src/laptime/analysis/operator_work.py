@@ -12,8 +12,6 @@ Lies when: a mask or a causal kernel skips work (it is counted); a convolution n
 (Winograd, FFT); an input is expanded, and has fewer elements than its size says; the first convolution of a
 network needs no gradient of its input (it is counted)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, TypeGuard
 

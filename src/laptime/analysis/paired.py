@@ -17,8 +17,6 @@ Wrong when one side's noise leans to one direction, or when every process of one
 in the same way for another reason (another file cached, another core, a neighbour that reacts to one side).
 """
 
-from __future__ import annotations
-
 import math
 from collections import defaultdict
 from collections.abc import Sequence

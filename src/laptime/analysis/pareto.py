@@ -1,7 +1,5 @@
 """Points that no other one beats in everything."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 
@@ -14,6 +12,5 @@ def dominates(one: Sequence[float], other: Sequence[float]) -> bool:
 def front(points: Sequence[Sequence[float]]) -> list[int]:
     """Places of the points that none dominates, in order; of every coordinate less is better.
 
-    Source: the Pareto front, as of Kung, Luccio & Preparata 1975; by comparing all pairs.
-    """
+    Source: the Pareto front, as of Kung, Luccio & Preparata 1975; by comparing all pairs."""
     return [at for at, point in enumerate(points) if not any(dominates(other, point) for other in points)]

@@ -2,8 +2,6 @@
 
 Source: `torch.utils.flop_counter`."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from math import prod
 from typing import Any

@@ -4,8 +4,6 @@
 
 The one parser of `--slo`, for load, cost and tune, and the one place that holds quantiles against it."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
@@ -118,7 +116,7 @@ def calls_judged(wanted: Sequence[Promise], stats: dict[str, Stat], regime: str)
     return judge(wanted, lambda each: stats.get(f"{each.metric}/{regime}/{each.quantile}"))
 
 
-def level_judged(wanted: Sequence[Promise], stats: LevelStats | None) -> Judged:
+def level_judged(wanted: Sequence[Promise], stats: "LevelStats | None") -> Judged:
     """Whether a level of load keeps them; one above capacity keeps none."""
     if stats is None:
         return Judged(BROKEN, "no request was answered")

@@ -5,8 +5,6 @@ q-quantile is Binomial(n, q), whatever the distribution (David & Nagaraja, Order
 Timings of one process are autocorrelated, so n is replaced by the effective number of samples, from the
 autocorrelation of the indicator `sample <= quantile` (initial positive sequence, Geyer 1992)."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from functools import lru_cache

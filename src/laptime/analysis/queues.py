@@ -5,8 +5,6 @@ When a request came into a slot follows from when those before it came and ended
 With the right one the time in a slot does not depend on how many others are there. A server that shares one
 CPU among its requests, or batches them, has no such number, and nothing is replayed."""
 
-from __future__ import annotations
-
 import heapq
 import math
 from collections.abc import Sequence

@@ -6,8 +6,6 @@
 The larger of the two is the bound; over the measured seconds it is the share. Source: Williams, Waterman and
 Patterson, Roofline (2009)."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 

@@ -5,8 +5,6 @@
 
 Efficiency is told against one thread if that was measured, else against the fewest threads, per thread."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 

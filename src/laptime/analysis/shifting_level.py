@@ -8,8 +8,6 @@ their batch, widened by where the level of one more batch would lie (a predictio
 logarithms; Hahn & Meeker, Statistical Intervals, 4.7). It is wider than it has to be, but narrow enough
 to say that a limit is far."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -23,8 +21,7 @@ FEWEST, BEYOND = 2000, 30
 """Samples, and samples beyond the quantile, below which the wider interval is unknown, too."""
 LEVELS = 3
 """Independent levels that batches count for at least. With so few, Student's t reaches seven deviations for a
-p99: wide enough for a machine whose clock changed once while it was measured.
-"""
+p99: wide enough for a machine whose clock changed once while it was measured."""
 
 
 def interval(samples: Floats, q: float) -> tuple[float, float] | None:

@@ -1,7 +1,5 @@
 """One number as it is shown: what it is called, what is known of it, and why if nothing is."""
 
-from __future__ import annotations
-
 from msgspec import Struct, structs
 
 from laptime.kit.units import show
@@ -48,11 +46,11 @@ class Stat(Struct, frozen=True, omit_defaults=True):
         """Half-width of the interval as a share of the value."""
         return self.quantity.precision if self.quantity else None
 
-    def without(self, note: str) -> Stat:
+    def without(self, note: str) -> "Stat":
         """The same, untold, and why."""
         return structs.replace(self, quantity=None, note=note)
 
-    def scale(self, tag: str, title: str, factor: float, *, unit: str) -> Stat:
+    def scale(self, tag: str, title: str, factor: float, *, unit: str) -> "Stat":
         """Another number that is this rate times a constant; more of it is better."""
         quantity = self.quantity.scale(factor, unit) if self.quantity else None
         return Stat(tag, title, unit, quantity, self.n, self.regime, "higher")

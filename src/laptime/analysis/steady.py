@@ -8,8 +8,6 @@ differ by more than noise. What comes before the last cut is not steady state.
 After Barrett et al., Virtual Machine Warmup Blows Hot and Cold (OOPSLA 2017): some programs never settle,
 so the kind is returned, too."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Literal, NamedTuple
 

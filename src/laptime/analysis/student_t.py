@@ -1,7 +1,5 @@
 """Quantiles of Student's t distribution, for whole and fractional degrees of freedom."""
 
-from __future__ import annotations
-
 import math
 from functools import lru_cache
 from statistics import NormalDist

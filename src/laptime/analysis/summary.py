@@ -3,8 +3,6 @@
 Tags: `latency/<regime>/<statistic>`, `throughput/<regime>`, and the series' own tag for everything that is
 measured once (`memory/host/peak`, `params/all`, `flops`, `time/first_call`)."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

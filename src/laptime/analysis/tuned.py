@@ -1,7 +1,5 @@
 """The outcome of a tuning session, or of a check of an earlier one, in one word."""
 
-from __future__ import annotations
-
 import math
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """Code that backends share: frameworks as packages, a workload per batch size, refusals in the same words."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import random

@@ -2,8 +2,6 @@
 
 For `null:` targets, for plain Python functions, and to see what laptime itself adds to a measurement."""
 
-from __future__ import annotations
-
 import platform
 import sys
 from collections.abc import Callable
@@ -34,7 +32,7 @@ def available() -> dict[str, str]:
     return {"python": platform.python_version()}
 
 
-def open(variant: Variant) -> NullModel:
+def open(variant: Variant) -> "NullModel":
     """Load a target without any framework.
     Raises TargetError, UserCodeError, OutOfMemory: see `laptime.targets`. Unavailable, UsageError: the
     variant asks for a device, dtype or compiler that only frameworks have."""
@@ -51,7 +49,7 @@ def open(variant: Variant) -> NullModel:
     return NullModel(variant, first, rebuild=recipe.build if per_batch else None)
 
 
-def open_object(subject: Callable[..., Any], inputs: Any, variant: Variant) -> NullModel:
+def open_object(subject: Callable[..., Any], inputs: Any, variant: Variant) -> "NullModel":
     """A callable of this process; `inputs` may be a function of the batch size."""
     _check(variant)
     made = {"make": inputs} if callable(inputs) else {"inputs": () if inputs is None else inputs}

@@ -12,8 +12,6 @@
 
 The file it writes is the one that TensorFlow writes."""
 
-from __future__ import annotations
-
 import inspect
 import os
 import sys
@@ -47,8 +45,7 @@ class Benchmark:
 
         Raises:
             OSError: there is a report of this name already.
-            TypeError, KeyError: a metric has no name, or a value that is not a number.
-        """
+            TypeError, KeyError: a metric has no name, or a value that is not a number."""
         report = Report(
             name=f"{type(self).__name__}.{name or self._caller()}",
             iters=-1 if iters is None else int(iters),

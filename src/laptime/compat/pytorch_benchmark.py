@@ -5,8 +5,6 @@
 
 What differs in value, and why, is told in docs/pytorch-benchmark.md and in `benchmark`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -21,7 +19,7 @@ if TYPE_CHECKING:
     import torch
 
 
-def get_device(model: Any) -> torch.device:
+def get_device(model: Any) -> "torch.device":
     """The device of the first parameter or buffer found in a model (or in a method's owner); else the CPU."""
     return home_of(model, ())
 
@@ -78,8 +76,7 @@ def benchmark(
 
     Raises:
         UsageError: the batch size cannot be told, or the device is no torch.device.
-        Exception: whatever the model or the functions raise; training flags are restored first.
-    """
+        Exception: whatever the model or the functions raise; training flags are restored first."""
     if num_runs < 1:
         raise UsageError(
             f"num_runs={num_runs} measures nothing", why="it must be 1 or more", next="num_runs=100"
@@ -113,7 +110,7 @@ def _batch_of(sample: Any) -> int:
     return batch
 
 
-def _device(device: Any) -> torch.device:
+def _device(device: Any) -> "torch.device":
     import torch
 
     if not isinstance(device, torch.device):

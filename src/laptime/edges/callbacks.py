@@ -4,8 +4,6 @@ A mark is one reading of the clock, so a step costs a few microseconds. Nothing 
 slow the loop. On one, a part is the time in which its work was handed over; the step as a whole is right,
 because the loop cannot run ahead for long."""
 
-from __future__ import annotations
-
 import os
 import warnings
 from collections import deque
@@ -21,14 +19,10 @@ SETTLING = 5  # first steps, which allocate, compile and tune, and are not count
 
 
 class StepClock:
-    """Parts of steps: `mark("data")` ends the part `data`, `end(samples)` the step.
-
-    Attributes:
-        steps: steps that ended, the first ones too.
-    """
+    """Parts of steps: `mark("data")` ends the part `data`, `end(samples)` the step."""
 
     def __init__(self) -> None:
-        self.steps = 0
+        self.steps = 0  # steps that ended, the first ones too
         self._parts: dict[str, float] = {}
         self._recent: deque[tuple[float, float, dict[str, float]]] = deque(maxlen=RECENT)
         self._last = self._began = perf_counter()
@@ -101,8 +95,7 @@ class SharedStepTimes:
         to: file, folder or address that the export writes to; "" is its own.
 
     Raises:
-        Unavailable: the library of the export is not installed.
-    """
+        Unavailable: the library of the export is not installed."""
 
     def __init__(self, *, profile: bool = False, show: bool = True, export: str = "", to: str = "") -> None:
         super().__init__()

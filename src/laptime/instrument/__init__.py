@@ -12,5 +12,4 @@ the script's interpreter needs neither laptime's dependencies nor its version of
     step_observer  settle, time, trace, observe primitives, stop
     recorder    torch.profiler over the traced steps; `laptime.trace_handler`; primitives on the CPU
     device      the accelerator and its clock; versions and knobs of the script's torch
-    tensorflow  the same for TensorFlow: calls of compiled functions, tf.profiler
-"""
+    tensorflow  the same for TensorFlow: calls of compiled functions, tf.profiler"""

@@ -3,8 +3,6 @@
 What to do comes from the environment (`settings.VARIABLE`). `torchrun` starts its ranks with the program that
 PYTHON_EXEC names; that is this one, so that each rank is observed. Other children of the script are not."""
 
-from __future__ import annotations
-
 import os
 import sys
 

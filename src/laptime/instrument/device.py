@@ -1,7 +1,5 @@
 """The torch that a script has imported and its accelerator, asked only once the script has started it."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterable
 from contextlib import suppress

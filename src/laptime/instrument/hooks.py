@@ -16,8 +16,6 @@ wrapped, so that the modules inside cost nothing. Code that is being compiled pa
 in no graph; and what was compiled stays as it was compiled: there it is not taken off before the end. A call
 that is traced (`torch.jit.trace`, an export) is none of the loop's."""
 
-from __future__ import annotations
-
 import functools
 import math
 import sys

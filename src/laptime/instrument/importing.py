@@ -1,8 +1,6 @@
 """Actions for a later moment: when somebody else has imported a module, which we must not do first; in a
 child that is forked."""
 
-from __future__ import annotations
-
 import importlib.abc
 import os
 import sys

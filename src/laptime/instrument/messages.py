@@ -2,10 +2,7 @@
 
 in     `Settings`, in an environment variable, so that `torchrun`'s children find them
 out    files in the folder that the settings name, one of each kind a process: observed-RANK-PID.json when all
-       is observed or the script has ended, ended-RANK-PID.json last
-"""
-
-from __future__ import annotations
+       is observed or the script has ended, ended-RANK-PID.json last"""
 
 import json
 import os
@@ -46,7 +43,7 @@ class Settings:
         return json.dumps(asdict(self))
 
     @classmethod
-    def from_environment(cls) -> Settings | None:
+    def from_environment(cls) -> "Settings | None":
         """The settings of this process, None when there are none."""
         text = os.environ.get(VARIABLE)
         return cls(**json.loads(text)) if text else None

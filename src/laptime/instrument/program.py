@@ -3,8 +3,6 @@
 Other text may stand in for some of the user's files, under their names: `__file__` and imports stay as they
 are."""
 
-from __future__ import annotations
-
 import builtins
 import os
 import runpy

@@ -1,7 +1,5 @@
 """Recordings of a running loop: torch.profiler over traced steps, oneDNN's primitives of one more."""
 
-from __future__ import annotations
-
 import os
 import socket
 import sys
@@ -132,8 +130,7 @@ def trace_handler(
     Args:
         dir_name: the folder; made when missing.
         worker_name: "" takes `rank0.HOST_PID`, with this process's rank.
-        use_gzip: False writes plain JSON.
-    """
+        use_gzip: False writes plain JSON."""
 
     def handle(profiler: Any) -> None:
         os.makedirs(dir_name, exist_ok=True)  # noqa: PTH103

@@ -6,8 +6,6 @@ trace       warm-up and recorded steps under torch.profiler
 primitives  one more step with oneDNN's verbose lines, if there is no accelerator
 done        the script is stopped, or goes on without us"""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Callable

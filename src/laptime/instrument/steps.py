@@ -14,8 +14,6 @@ loader that is exhausted ends one without beginning another. A step inside which
 gradients, or in a mode that is not for training), or something is saved or logged, is dropped where most
 steps do neither. Times are nanoseconds of the host's clock."""
 
-from __future__ import annotations
-
 import os
 import sys
 import weakref
@@ -206,12 +204,9 @@ class PhaseClock:
     One phase runs at a time, the outermost: a forward pass inside a backward pass (activation checkpointing)
     is backward, a model called by the dataset is data. Only an optimizer with a closure has phases inside.
 
-    Attributes:
-        current: the running phase, or NONE.
-        is_closed: whether nothing that begins now can count; the one thing that every module call asks.
-        totals: nanoseconds of each phase since the last `cut`, without a running one.
-        annotate: whether every phase is written into the trace that is being recorded.
-    """
+    current: the running phase, or NONE. is_closed: whether nothing that begins now can count; the one thing
+    that every module call asks. totals: nanoseconds of each phase since the last `cut`, without a running
+    one. annotate: whether every phase is written into the trace that is being recorded."""
 
     __slots__ = ("_closure", "_ranges", "_since", "_thread", "annotate", "current", "is_closed", "totals")
 

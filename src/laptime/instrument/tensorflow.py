@@ -3,8 +3,6 @@
 Every `tf.function` is called through one method, which Keras's `fit` and `predict` use, too. That one is
 wrapped; a step is from one call of the function that leads the loop to its next."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import sys

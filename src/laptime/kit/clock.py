@@ -2,8 +2,6 @@
 
 All readings are in seconds. `now` is monotonic, with the resolution of `time.perf_counter`."""
 
-from __future__ import annotations
-
 import time
 from datetime import UTC, datetime
 from typing import Protocol
@@ -14,15 +12,12 @@ class Clock(Protocol):
 
     def now(self) -> float:
         """Seconds on a monotonic clock; only differences mean anything."""
-        ...
 
     def cpu(self) -> float:
         """Seconds of CPU time that this process, all threads, has used."""
-        ...
 
     def sleep(self, seconds: float) -> None:
         """Give the CPU away for so many seconds."""
-        ...
 
 
 class SystemClock:

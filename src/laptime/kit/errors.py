@@ -11,8 +11,6 @@
 
 Each says three things: what happened, why we think so, what to type next."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 from enum import IntEnum

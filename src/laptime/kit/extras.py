@@ -3,8 +3,6 @@
 No package index has laptime, so `pip install 'laptime[torch]'` finds nothing: the packages themselves are
 named, as the installed laptime lists them."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Iterator

@@ -7,8 +7,6 @@ a switch (`--no-NAME` if it is on by default), a Literal has choices, a list tak
 shell's options are made of it in `apps/cli/options`, the keywords of `laptime.bench` by `takes`. Both read
 what they get with `Field.read`, so that they refuse the same things in the same words."""
 
-from __future__ import annotations
-
 import inspect
 import math
 import types

@@ -2,8 +2,6 @@
 
 Source: protobuf.dev/programming-guides/encoding."""
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Iterator
 from mmap import mmap

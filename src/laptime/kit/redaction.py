@@ -4,8 +4,6 @@ Secrets are: values of headers; user, password, query and random parts of an add
 name that says so, as an option, a variable or in JSON; the keys of well-known services; and what variables of
 the environment hold whose name says so."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence

@@ -5,8 +5,6 @@ points in the group `laptime.<room>` (say `laptime.backends`). A broken extensio
 and is listed by `broken(room)`: it is never skipped in silence. A room may have a table of extensions a file
 instead of one: `entries(room)`."""
 
-from __future__ import annotations
-
 import importlib
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points

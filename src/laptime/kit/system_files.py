@@ -6,8 +6,6 @@ it, too: the tightest one counts. A container without its own cgroup namespace s
 group but has only that group mounted, so paths are taken relative to the mount's root (mountinfo field 4), as
 the JVM does."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Small words: nearest match, plural, joining."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from difflib import get_close_matches

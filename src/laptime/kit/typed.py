@@ -1,7 +1,5 @@
 """Lists, named values and hosts as people type them: `1,8`, `hint=latency,throughput`. Amounts: `units`."""
 
-from __future__ import annotations
-
 import ipaddress
 from collections.abc import Callable, Sequence
 from contextlib import suppress

@@ -2,8 +2,6 @@
 
 Digits follow the interval: a value is never printed finer than its uncertainty supports."""
 
-from __future__ import annotations
-
 import math
 import re
 

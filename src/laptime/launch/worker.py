@@ -3,8 +3,6 @@
 Commands and messages are JSON (`process.channel`). What a model prints in a process of its own is kept there
 in a file, and its end is shown when something fails."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,7 +11,6 @@ from pathlib import Path
 from typing import Protocol
 
 import msgspec
-from msgspec import structs
 
 from laptime.kit.registry import load
 from laptime.measure.engine import Engine, decode_command
@@ -68,7 +65,7 @@ class InProcessWorker:
         """Ask as Worker does, but without a timeout: nothing can stop a call in this process. Nor is there a
         limit of memory: it would hold for all else here, and stay when the model is gone."""
         if isinstance(command, Load):
-            command = structs.replace(command, memory_limit=None)
+            command = msgspec.structs.replace(command, memory_limit=None)
         answer: list[Message] = []
         for message in self._engine.answer(command):
             if isinstance(message, Failed):
@@ -86,12 +83,8 @@ class InProcessWorker:
 class WorkerProcess:
     """A fresh process that runs `laptime.launch.worker`.
 
-    Args:
-        name: of the target, for messages.
-        folder: to start in; None is the current one.
-        environ: environment variables beside laptime's own, or instead of them.
-        cpus: on which it runs; none: on all.
-    """
+    name: of the target, for messages. folder: to start in; None is the current one. environ: environment
+    variables beside laptime's own, or instead of them. cpus: on which it runs; none: on all."""
 
     def __init__(
         self,

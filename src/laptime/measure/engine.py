@@ -3,8 +3,6 @@
 The engine keeps one model and one workload per batch size, and answers every command with messages that
 end in `Done` or `Failed`. A failure is reported and the engine lives on; earlier samples have been sent."""
 
-from __future__ import annotations
-
 import os
 import platform
 from collections.abc import Callable, Iterator
@@ -36,13 +34,10 @@ OpenModel = Callable[[Variant], protocol.Model]
 class Engine:
     """Measures one variant.
 
-    Args:
-        open_model: loads the variant; imports the framework.
-        import_framework: imports it beforehand, so that import and load times are separate.
-        clock: the machine's clocks, or a scripted machine's.
-        open_evidence: opens the counters of disturbance, likewise.
-        open_ruler: makes the ruler of a device, likewise; a scripted machine has none of ours.
-    """
+    open_model: loads the variant; imports the framework. import_framework: imports it beforehand, so that
+    import and load times are separate. clock: the machine's clocks, or a scripted machine's. open_evidence:
+    opens the counters of disturbance, likewise. open_ruler: makes the ruler of a device, likewise; a scripted
+    machine has none of ours."""
 
     def __init__(
         self,

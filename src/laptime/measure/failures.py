@@ -1,7 +1,5 @@
 """Failures as records that go through a pipe and into a file."""
 
-from __future__ import annotations
-
 import traceback
 
 from laptime.kit import errors

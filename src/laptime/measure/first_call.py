@@ -1,7 +1,5 @@
 """Facts of the first call that hold for all: outputs that are not computed yet, inputs that change."""
 
-from __future__ import annotations
-
 import copy
 import copyreg
 import inspect

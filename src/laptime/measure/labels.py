@@ -13,8 +13,6 @@ What a program does by itself (sleeps, locks, disks, a serial part, child proces
 time that is low beside the case's usual is no evidence. Rule of thumb behind the numbers: a loss below 2 %
 hides inside an interval of 1 to 2 %."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -10,8 +10,6 @@ costs below 1 % of the time measured whatever the length of a call; a reading co
 last. Between two short calls nothing is read: even a system call outside the timed window slows the call
 that follows it by about a microsecond."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -54,29 +52,23 @@ class Terms:
 
 
 class Tape:
-    """The records of a loop: columns of equal length, one row a sample.
-
-    Attributes:
-        start: seconds on the clock when the sample began (paced: when it was scheduled).
-        seconds: its duration; for blocks of several calls, per call.
-        calls: calls in it.
-        cpu: CPU seconds that the process used, all threads, read around it or its stretch; per call likewise.
-        waited, stolen, missing, throttled: seconds lost, likewise. Empty when the system does not say.
-        ruler: seconds of known work on the slowest CPU, just before or after the sample, whichever is longer.
-        late: paced only: seconds between the scheduled and the real start.
-    """
+    """The records of a loop: columns of equal length, one row a sample."""
 
     def __init__(self) -> None:
+        # seconds on the clock when the sample began (paced: when it was scheduled)
         self.start: list[float] = []
-        self.seconds: list[float] = []
-        self.calls: list[int] = []
+        self.seconds: list[float] = []  # its duration; for blocks of several calls, per call
+        self.calls: list[int] = []  # calls in it
+        # CPU seconds that the process used, all threads, read around it or its stretch; per call likewise
         self.cpu: list[float] = []
+        # seconds lost, likewise; empty when the system does not say
         self.waited: list[float] = []
         self.stolen: list[float] = []
         self.missing: list[float] = []
         self.throttled: list[float] = []
+        # seconds of known work on the slowest CPU, just before or after the sample, whichever is longer
         self.ruler: list[float] = []
-        self.late: list[float] = []
+        self.late: list[float] = []  # paced only: seconds between the scheduled and the real start
 
     def charge(self, before: Reading, after: Reading, *, cpu: float, span: float) -> None:
         """Spread the CPU seconds and what was lost in a span of the wall clock over the samples since the
@@ -102,10 +94,8 @@ class _Meter:
 
     The ruler takes longer than the counters and is read more seldom, so that it, too, costs below 1 %.
 
-    Attributes:
-        stretch: seconds after which the counters are read again.
-        cost: seconds that the end of a stretch takes at most.
-    """
+    stretch: seconds after which the counters are read again. cost: seconds that the end of a stretch takes at
+    most."""
 
     def __init__(self, tape: Tape, terms: Terms) -> None:
         evidence, ruler = terms.evidence, terms.ruler

@@ -1,7 +1,5 @@
 """The metrics that the engine makes, and those that several backends make alike."""
 
-from __future__ import annotations
-
 from laptime.records.requests import LATENCY as LATENCY
 from laptime.records.series import read_metrics
 

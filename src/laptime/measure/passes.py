@@ -1,7 +1,5 @@
 """Passes that count or measure something once, apart from the timed loops."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path

@@ -14,8 +14,6 @@ and may have:
 
 Parent and worker exchange JSON lines: commands in, messages out, `Done` or `Failed` last."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -37,10 +35,8 @@ if TYPE_CHECKING:
 class Workload(Protocol):
     """One model with inputs of one batch size, ready to be called.
 
-    Attributes:
-        call: runs the program once. May return before a device has finished.
-        sync: returns when everything started on the device is done; a no-op on the CPU.
-    """
+    call: runs the program once. May return before a device has finished. sync: returns when everything
+    started on the device is done; a no-op on the CPU."""
 
     batch: int  # items in one call
     synchronous: bool  # `call` itself returns only when the result is there (CPU)
@@ -148,10 +144,10 @@ class ChecksOutputs(Protocol):
 class GivesOutputs(Protocol):
     """Runs on given inputs, so that the outputs of two implementations can be compared."""
 
-    def input_arrays(self, batch: int) -> list[np.ndarray[Any, Any]]:
+    def input_arrays(self, batch: int) -> "list[np.ndarray[Any, Any]]":
         """The tensors among its inputs of this batch size, in the order of `outputs`; bfloat16 as float32."""
 
-    def outputs(self, inputs: list[np.ndarray[Any, Any]]) -> list[np.ndarray[Any, Any]]:
+    def outputs(self, inputs: "list[np.ndarray[Any, Any]]") -> "list[np.ndarray[Any, Any]]":
         """The model's outputs for these inputs, floats as float32 (float64 stays). inputs: its tensors in the
         order in which the model takes them, nested ones flattened; floats are cast to the model's dtype. They
         are not changed."""

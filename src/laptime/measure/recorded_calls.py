@@ -10,8 +10,6 @@ smaller or zero, tokens fill their table.
 Lies when: the order of the elements is a promise (offsets, sorted lengths). Inputs that the reference refuses
 are left out."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -65,7 +63,7 @@ class RecordedCalls:
         np.savez(path, about=np.array(json.dumps(about)), **arrays)  # type: ignore[arg-type]
 
     @classmethod
-    def load(cls, path: Path) -> RecordedCalls:
+    def load(cls, path: Path) -> "RecordedCalls":
         with np.load(path, allow_pickle=False) as stored:
             about = json.loads(str(stored["about"]))
             calls = [

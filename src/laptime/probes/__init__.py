@@ -7,8 +7,6 @@
 watch is told when a block of calls begins and when it has ended, outside of all timed windows. Only
 `scheduler` is read between the samples of a block, where microseconds count: `measure/loop.py` knows it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 

@@ -2,8 +2,6 @@
 
 Virtual machines hide both; then there is no reader."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -3,8 +3,6 @@
 A vCPU is a logical CPU, mostly one of two hyperthreads of a core. An OCPU is a physical core. Speed goes
 with physical cores, so the two are told apart wherever the machine lets them be."""
 
-from __future__ import annotations
-
 import os
 import platform
 import subprocess

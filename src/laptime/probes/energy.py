@@ -3,8 +3,6 @@
 A meter is any probe file with `open_meters()`; the first meters were NVML, RAPL and Zeus. No reading is None,
 never 0. A counter is better than power that was sampled and integrated; each result says which it is."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """When Python's garbage collector ran, so that samples can be labelled afterwards at no cost per sample."""
 
-from __future__ import annotations
-
 import gc
 from bisect import bisect_left
 from collections.abc import Sequence
@@ -17,7 +15,7 @@ disturbance/garbage s lower garbage collection
 """)
 
 
-def watch(device: str, clock: Clock) -> GarbageWatch:
+def watch(device: str, clock: Clock) -> "GarbageWatch":
     """Labels the samples in which the collector ran."""
     return GarbageWatch(clock)
 

@@ -3,8 +3,6 @@
 Linux keeps the highest resident set of a process (VmHWM) and lets it be reset by writing "5" to
 /proc/self/clear_refs: no polling, so no peak is missed, however short."""
 
-from __future__ import annotations
-
 import ctypes
 import gc
 import resource

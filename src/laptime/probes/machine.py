@@ -7,8 +7,6 @@ Amazon writes the instance type into the product's name; the others tell the pro
 Source: systemd's src/basic/virt.c for the vendors' names; cloud-init's ds-identify for the chassis asset tags
 of OCI and Azure."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import platform

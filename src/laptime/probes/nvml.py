@@ -3,8 +3,6 @@
 NVML counts all GPUs of the machine; frameworks count those that CUDA_VISIBLE_DEVICES leaves, in its order.
 A query that a GPU does not support is None."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from functools import partial
@@ -188,8 +186,7 @@ def device_names(uuids: list[str], environ: Mapping[str, str]) -> list[str]:
     """Say how frameworks call each of NVML's GPUs under CUDA_VISIBLE_DEVICES: cuda:0 ..., "" when hidden.
 
     Lies when: GPUs of different kinds are in the machine and CUDA_DEVICE_ORDER is not PCI_BUS_ID: then CUDA
-    puts the fastest first.
-    """
+    puts the fastest first."""
     visible = environ.get("CUDA_VISIBLE_DEVICES")
     if visible is None:
         return [f"cuda:{index}" for index in range(len(uuids))]

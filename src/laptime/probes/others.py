@@ -5,8 +5,6 @@ processes, waits for itself. The machine's busy time less the program's own tell
 
 Other programs that use the CPUs now, sampled over a moment."""
 
-from __future__ import annotations
-
 import os
 import time
 from contextlib import suppress
@@ -31,7 +29,7 @@ load/others 1 lower CPUs used by other programs
 """)
 
 
-def watch(device: str, clock: Clock) -> OthersWatch | None:
+def watch(device: str, clock: Clock) -> "OthersWatch | None":
     """CPUs that others use during each block; None on a scripted machine, which has no others."""
     return OthersWatch(clock) if clock is SystemClock else None
 

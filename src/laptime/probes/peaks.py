@@ -5,10 +5,7 @@ structure. Both say which they are. A measured peak is a better yardstick for sp
 
     datasheet   device by name:  the longest name that matches as whole words, with the right memory size
     estimated   NVIDIA:          multiprocessors x FLOP per clock and multiprocessor x clock
-                CPU:             physical cores x FLOP per clock and core x clock
-"""
-
-from __future__ import annotations
+                CPU:             physical cores x FLOP per clock and core x clock"""
 
 import csv
 import math
@@ -138,8 +135,7 @@ def slice_of(model: str, memory: int | None = None) -> tuple[str, float]:
     """The table's name of an accelerator, or of the one that a MIG slice is part of, and the share of it that
     is used up: of its seven units or of its memory, whichever is larger; of a slice in a slice its part.
 
-    Source: NVIDIA MIG User Guide, supported MIG profiles.
-    """
+    Source: NVIDIA MIG User Guide, supported MIG profiles."""
     match = _SLICE.search(model)
     if match is None:
         return accelerator_name(model, memory), 1.0

@@ -3,8 +3,6 @@
 A package holds its cores; they are not added again. Memory (dram) is not in the package. The zone psys
 holds everything and is left out, for it would count the packages twice."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from laptime.kit import system_files

@@ -5,8 +5,6 @@ change within milliseconds: on a quiet two-core guest the same work took 1.5 tim
 readings, and so did the model beside it. The work touches no memory to speak of, so that the measured program
 changes neither its caches nor its page tables."""
 
-from __future__ import annotations
-
 import hashlib
 import math
 import os
@@ -38,7 +36,7 @@ _now, _cpu_time, _thread_time = time.perf_counter, time.process_time, time.threa
 """As in `scheduler`: what the program puts in the place of these clocks later does not count."""
 
 
-def open_ruler(device: str, clock: Clock, root: str = "/") -> Ruler | None:
+def open_ruler(device: str, clock: Clock, root: str = "/") -> "Ruler | None":
     """A ruler for programs on the CPU of a virtual machine.
 
     None on a scripted machine, if the clock of the CPUs can be read, where threads cannot be bound to

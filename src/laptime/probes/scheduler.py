@@ -8,8 +8,6 @@
 
 Files stay open and are read with pread: a few microseconds for all of them."""
 
-from __future__ import annotations
-
 import os
 import resource
 import sys

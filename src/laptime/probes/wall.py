@@ -1,7 +1,5 @@
 """The clocks themselves: the smallest step they make and what one reading costs, both measured."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from itertools import repeat

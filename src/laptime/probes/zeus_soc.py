@@ -3,8 +3,6 @@
 Zeus counts in millijoules. Its rails overlap (a Jetson's total holds CPU and GPU), so exactly those are
 taken that cover the whole device once."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from contextlib import suppress
@@ -69,9 +67,7 @@ def soc_meters(soc: Any, kind: str) -> list[Meter]:
 
     words = " + ".join(part.removesuffix("_mj").replace("_energy", "").replace("_", " ") for part in parts)
     device = "mps" if kind == "Apple" else "cuda:0"
-    return [
-        CounterMeter("zeus:soc", read, device=device, covers=f"{kind}, {words}", period=SOC_PERIOD),
-    ]
+    return [CounterMeter("zeus:soc", read, device=device, covers=f"{kind}, {words}", period=SOC_PERIOD)]
 
 
 def covering(reading: Any) -> list[str]:

@@ -7,8 +7,6 @@ long both are.
 
 Standard library only and nothing of laptime: processes without laptime load this file by its path."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import select

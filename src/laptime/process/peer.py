@@ -6,8 +6,6 @@
 A peer is a program that was started here, or anything else with a channel to it. Waiting blocks in `poll`: a
 process that spins would take a core away from what is being measured."""
 
-from __future__ import annotations
-
 import os
 import select
 import tempfile
@@ -51,7 +49,7 @@ class Peer:
     @classmethod
     def start(
         cls, words: Sequence[str], *, cpus: Sequence[int] = (), frames: Frames | None = None, **options: Any
-    ) -> Peer:
+    ) -> "Peer":
         """Start a program that talks over its standard input and output (`channel.to_parent`). cpus: on which
         it runs; none: on all. frames: how it talks. options: as for `Process`. Without `stderr`, what it
         prints is kept for its last words. Raises OSError: it does not start."""

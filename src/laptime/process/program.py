@@ -1,7 +1,5 @@
 """Programs that laptime starts: each leads a process group of its own, which ends as a whole."""
 
-from __future__ import annotations
-
 import os
 import secrets
 import select
@@ -42,7 +40,7 @@ class Process(subprocess.Popen[bytes]):
     def seconds(self) -> float:
         return time.monotonic() - self._began
 
-    def ends_within(self, seconds: float, watch: FileWatch | None = None) -> bool:
+    def ends_within(self, seconds: float, watch: "FileWatch | None" = None) -> bool:
         """Whether it ends within so many seconds; blocks, where `Popen.wait` looks twenty times a second.
         watch: waiting ends when it has something to tell, too."""
         if self.poll() is not None:  # its number may be somebody else's by now

@@ -1,7 +1,5 @@
 """One measured point: a target on one value of every axis."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from msgspec import Struct, structs
@@ -79,14 +77,14 @@ class Case(Struct, frozen=True, kw_only=True, omit_defaults=True):
             return self.requests.find(tag)
         return found
 
-    def with_series(self, more: Series) -> Case:
+    def with_series(self, more: Series) -> "Case":
         """This case with samples added to the series they belong to."""
         if not any(each.key == more.key for each in self.series):
             return structs.replace(self, series=[*self.series, more])
         joined = [each.extend(more) if each.key == more.key else each for each in self.series]
         return structs.replace(self, series=joined)
 
-    def with_requests(self, more: Requests) -> Case:
+    def with_requests(self, more: Requests) -> "Case":
         """This case with more rows behind those of its requests."""
         return structs.replace(self, requests=self.requests.extend(more) if self.requests else more)
 

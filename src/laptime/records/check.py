@@ -1,8 +1,6 @@
 """Judgements of numbers: a check (can a case be trusted?), a finding (something worth telling, with its
 next step) and a verdict (does a number keep what was asked of it?)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -50,8 +48,7 @@ class Finding(Struct, frozen=True, kw_only=True, omit_defaults=True):
         change: what to change, in words or one line of code.
         optimization: the `laptime tune` optimization that makes this change, "" when there is none.
         stack: where in the program, innermost frame first.
-        rows: rows of the profile's tables that it rests on: `operators/aten::item`, `kernels/...`.
-    """
+        rows: rows of the profile's tables that it rests on: `operators/aten::item`, `kernels/...`."""
 
     kind: str
     severity: Severity = "info"

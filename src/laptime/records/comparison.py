@@ -1,7 +1,5 @@
 """Two cases, two profiles, or many runs against each other."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from msgspec import Struct

@@ -8,8 +8,6 @@ All money is USD. Rates are units per second; a unit is a call, an item of a bat
 training step, a request or a token. Keys of laptime.cost/1 are added, never renamed or retyped. NaN and
 infinity are written as null."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from msgspec import Struct

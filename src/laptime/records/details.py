@@ -5,8 +5,6 @@ On disk the fields stand beside each other, and only those that say something. W
 model, of its inputs and of what it counted is open: other packages add facts, reports show them all.
 `Details.known_model`, `known_inputs` and `receipt` read what laptime itself goes by."""
 
-from __future__ import annotations
-
 from typing import Any, TypeVar
 
 import msgspec
@@ -57,8 +55,7 @@ class Failure(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Why a case has no (complete) numbers: the three lines of an error, and its kind.
 
     Attributes:
-        kind: user_code, out_of_memory, hung, died, target, unavailable, usage, interrupted, bug.
-    """
+        kind: user_code, out_of_memory, hung, died, target, unavailable, usage, interrupted, bug."""
 
     kind: str
     what: str
@@ -214,7 +211,7 @@ class Details(Struct, frozen=True, kw_only=True, omit_defaults=True):
     failed: int | None = None
     extras: list[Any] = []
 
-    def merge(self, more: Details) -> Details:
+    def merge(self, more: "Details") -> "Details":
         nothing = structs.asdict(_NOTHING)
         told = {name: value for name, value in structs.asdict(more).items() if value != nothing[name]}
         return structs.replace(self, **told)

@@ -1,8 +1,6 @@
 """Where a run took place, and what `laptime doctor` says of it. Fields that could not be read are None, never
 a guess."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,8 +20,7 @@ class Device(Struct, frozen=True, kw_only=True, omit_defaults=True):
         model: the vendor's name, "NVIDIA H200".
         memory: bytes of device memory.
         driver: driver version.
-        details: compute capability, power limit (W), clocks (Hz), ...
-    """
+        details: compute capability, power limit (W), clocks (Hz), ..."""
 
     name: str
     model: str
@@ -72,7 +69,7 @@ class Environment(Struct, frozen=True, kw_only=True, omit_defaults=True):
         devices: Iterable[Device] = (),
         libraries: Mapping[str, str] | None = None,
         knobs: Mapping[str, Any] | None = None,
-    ) -> Environment:
+    ) -> "Environment":
         """Add what a process that used the machine says of it; a device that is known stays as it is."""
         names = {device.name for device in self.devices}
         return structs.replace(

@@ -3,8 +3,6 @@
 The terminal, the journal on disk and the tests all read this one stream; `RunBuilder` is the only place that
 turns it into a `Run`. Tags are what stands in stored journals: they stay when a class gets a better name."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from msgspec import Struct, structs

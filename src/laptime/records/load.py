@@ -1,7 +1,5 @@
 """Levels of load: what was asked for, what became of it. A level is a case; its facts are `details.load`."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from msgspec import Struct

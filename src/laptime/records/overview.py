@@ -1,8 +1,6 @@
 """Steps and their summary (breakdown, devices, idle time, communication, phases), the ranks of one job, and
 the roofline."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from msgspec import Struct

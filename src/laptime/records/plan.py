@@ -1,7 +1,5 @@
 """The plan of a run: effective settings with their origin, and the variants that a worker loads."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Literal
 
 from msgspec import Struct, field

@@ -13,10 +13,7 @@ largest first.
             -- ranks, collectives     when several files are the ranks of one job
             -- timeline, calls     one step, and the calls of all steps, to be drawn
             -- against      the differences to another profile
-            -- reconciled   the profiled step beside the untraced one
-"""
-
-from __future__ import annotations
+            -- reconciled   the profiled step beside the untraced one"""
 
 from typing import Literal
 

@@ -4,8 +4,6 @@ A row is an `Answer`: what became of the request with a number, also of one that
 as columns, which is how a run keeps them. Whatever needs two columns (a promise on each request's own time,
 tokens by turn) reads rows; nothing joins columns by a time."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from itertools import chain, pairwise
 from typing import Any
@@ -113,12 +111,9 @@ TAGS = frozenset(_FIGURES)
 class Requests(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Rows of a level as columns, in the order in which they ended.
 
-    Attributes:
-        regime: of their latencies: paced: each is due by a schedule; closed: each user sends when the last
-            request was answered.
-        number ... sender: as in `Answer`, with times in seconds since the run started. An empty column where
-            there are rows: all have what a row has that says nothing.
-    """
+    regime: of their latencies: paced: each is due by a schedule; closed: each user sends when the last
+    request was answered. number ... sender: as in `Answer`, with times in seconds since the run started. An
+    empty column where there are rows: all have what a row has that says nothing."""
 
     regime: str = "paced"
     number: list[int] = []
@@ -136,7 +131,7 @@ class Requests(Struct, frozen=True, kw_only=True, omit_defaults=True):
     sender: list[int] = []
 
     @classmethod
-    def of(cls, answers: Sequence[Answer], regime: str, began: float = 0.0) -> Requests:
+    def of(cls, answers: Sequence[Answer], regime: str, began: float = 0.0) -> "Requests":
         """A table of rows whose times are on a clock on which the run started at `began`."""
         columns: dict[str, list[Any]] = {"number": [answer.number for answer in answers]}
         for name in _TIMES:
@@ -169,7 +164,7 @@ class Requests(Struct, frozen=True, kw_only=True, omit_defaults=True):
         columns = [[""] * len(self) if name == "detail" else self.column(name) for name in kept]
         return [Answer(*row) for row in zip(*columns, strict=True)]
 
-    def extend(self, more: Requests) -> Requests:
+    def extend(self, more: "Requests") -> "Requests":
         """This table with another's rows behind its own.
         Raises ValueError: the other's requests came in another way."""
         if more.regime != self.regime:

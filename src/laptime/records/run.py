@@ -4,10 +4,7 @@ Format history (schema):
     laptime.run/1   first version
     laptime.run/2   a level of load has a table of its requests instead of a series for each of their times
 
-Rules: new fields have defaults; nothing is renamed or retyped; unknown fields are ignored on reading.
-"""
-
-from __future__ import annotations
+Rules: new fields have defaults; nothing is renamed or retyped; unknown fields are ignored on reading."""
 
 from typing import Literal
 
@@ -44,8 +41,7 @@ class Subject(Struct, frozen=True, kw_only=True, omit_defaults=True):
     Attributes:
         target: as named by the user.
         source: where it came from: package and version, or file.
-        sha256: hash of the source file or of the weights' shapes, "" when unknown.
-    """
+        sha256: hash of the source file or of the weights' shapes, "" when unknown."""
 
     target: str
     source: str = ""

@@ -3,8 +3,6 @@
 A metric is data, not a field: a tag, a unit, what it means and when it lies. A regime says how calls follow
 each other while they are timed; no latency means anything without it."""
 
-from __future__ import annotations
-
 import re
 from enum import IntFlag, StrEnum
 from typing import Any, Literal
@@ -51,7 +49,7 @@ class Regime(StrEnum):
         times_calls: bool = True,
         needs_rate: bool = False,
         needs_accelerator: bool = False,
-    ) -> Regime:
+    ) -> "Regime":
         member = str.__new__(cls, value)
         member._value_, member.meaning, member.times_calls = value, meaning, times_calls
         member.needs_rate, member.needs_accelerator = needs_rate, needs_accelerator
@@ -132,7 +130,7 @@ class Series(Struct, frozen=True, kw_only=True, omit_defaults=True):
         """Series with equal keys in one case are parts of one series."""
         return self.metric.tag, self.regime
 
-    def extend(self, more: Series) -> Series:
+    def extend(self, more: "Series") -> "Series":
         """This series with another's samples behind its own.
 
         Optional columns missing on one side only are filled: process 0, no label, 1 call. Times cannot be

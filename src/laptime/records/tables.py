@@ -3,8 +3,6 @@ path and one step, event by event.
 
 `id` is stable inside one profile; findings name rows by it (`operators/aten::item`)."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from msgspec import Struct
@@ -85,9 +83,7 @@ class KernelRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
 class ModuleRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A node of the nn.Module tree, in tree order.
 
-    Attributes:
-        host_*: forward, with and without child modules. device_*: of what was launched.
-    """
+    host_*: forward, with and without child modules. device_*: of what was launched."""
 
     id: str  # path of names from the root, `ResNet_0/Sequential_1/BasicBlock_0`
     name: str

@@ -2,8 +2,6 @@
 
 All times are seconds, all speedups are baseline time over candidate time (above 1 is faster)."""
 
-from __future__ import annotations
-
 from typing import Any, Literal
 
 from msgspec import Struct
@@ -286,7 +284,7 @@ class Tuning(Struct, frozen=True, kw_only=True, omit_defaults=True):
     trials: int = 0  # processes that were started
     ended: str = "complete"  # complete, budget (stopped trying), interrupted
     why_ended: str = ""  # why nothing more was tried
-    shortfall: Shortfall | None = None  # what the budget was too short for; None if it was not
+    shortfall: "Shortfall | None" = None  # what the budget was too short for; None if it was not
     # of a session that tunes a model, server: of one that tunes a server's flags; None of others
     model: TunedModel | None = None
     server: TunedServer | None = None

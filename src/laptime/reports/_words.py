@@ -1,7 +1,5 @@
 """The words of a report for where, what and how sure, written once: terminal, Markdown and page agree."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from typing import Any, Literal

@@ -1,7 +1,5 @@
 """Commands to type next: whole lines that run, with what they are for behind `#`."""
 
-from __future__ import annotations
-
 import itertools
 import re
 import shlex

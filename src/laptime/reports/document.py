@@ -3,8 +3,6 @@
 Every text in it is plain: formats escape, shorten and lay out. Numbers are in SI base units unless a column's
 kind says otherwise. Only the page calls what is lazy (`Chart.plot`), only machines call `Document.data`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, Protocol
 
@@ -23,8 +21,7 @@ Kind = Literal["text", "code", "time", "short", "change", "bytes", "rate", "shar
 text: words; code: names from programs, in a fixed-width font; time: nanoseconds, one unit a column on the
 page; short: nanoseconds, each in its own unit; change: nanoseconds with a sign; bytes: bytes; rate: bytes per
 second; share: 0 to 1 as per cent; count: with thousands separators; number: three digits, or none after the
-point if all are whole.
-"""
+point if all are whole."""
 Value = str | float | int | None
 Tone = Literal["trusted", "noisy", "invalid", "neutral", "unknown"]
 Outcome = Literal["passed", "failure", "error", "skipped"]
@@ -78,7 +75,7 @@ class Bar(Struct, frozen=True):
     share: float | None = None  # 0 to 1, printed beside the text if it is not None
     kind: str = ""  # class of its colour (`p-KIND` on the page)
     note: str = ""
-    parts: Sequence[Bar] = ()  # stacked inside the bar instead of one colour
+    parts: "Sequence[Bar]" = ()  # stacked inside the bar instead of one colour
     interval: tuple[float, float] | None = None  # low and high end in the unit of `value`, drawn as a whisker
     detail: Detail = "brief"
 
@@ -121,7 +118,7 @@ class Extra(Struct, frozen=True, kw_only=True):
 
     caption: str = ""
     lines: Sequence[str] = ()
-    table: Table | None = None
+    table: "Table | None" = None
 
 
 class Column(Struct, frozen=True):
@@ -227,15 +224,12 @@ class Drawing(Protocol):
 
     def draw(self, width: float) -> Markup:
         """It for a width in pixels: the page has one for wide screens, and one for phones."""
-        ...
 
     def keys(self) -> Markup:
         """The legend of its marks, under it."""
-        ...
 
     def points(self) -> Any:
         """Data for tooltips of it for wide screens; None if its marks have titles."""
-        ...
 
 
 class Chart(Block, frozen=True):

@@ -1,7 +1,5 @@
 """Tables from records: a field is a column, and how its value is read from a row."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import attrgetter
@@ -76,13 +74,10 @@ def table(
 ) -> Table:
     """All rows; a page shows the first, a terminal the `brief` ones, and Markdown the first `folded`, too.
 
-    Args:
-        key: what findings call a row, the "aten::item" of `operators/aten::item`; its id or name by default.
-        full: the whole name where the first cell has a short one.
-        extras: of a row and its number, shown when it is opened.
-        brief: the number of first rows, or whether a row is one.
-        settings: of the table; rows of a tree have a `depth`.
-    """
+    key: what findings call a row, the "aten::item" of `operators/aten::item`; its id or name by default.
+    full: the whole name where the first cell has a short one. extras: of a row and its number, shown when it
+    is opened. brief: the number of first rows, or whether a row is one. settings: of the table; rows of a
+    tree have a `depth`."""
     numbers, is_tree = itertools.count(), settings.get("tree")
 
     def describe(row: Any) -> dict[str, Any]:

@@ -1,7 +1,5 @@
 """The few lines of a run that a notebook shows: escaped HTML without scripts, for light and dark pages."""
 
-from __future__ import annotations
-
 from laptime.kit.units import estimate
 from laptime.reports import document as doc
 from laptime.reports.page.render import asset, template

@@ -1,7 +1,5 @@
 """The parts that JSON documents of all kinds of run share: reasons, the machine, schemas, structs as text."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from typing import Any, TypeVar
 

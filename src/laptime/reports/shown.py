@@ -3,8 +3,6 @@
 A raw value stands alone with its unit, or in a column that has one unit for all its cells; columns of one
 kind share their unit, so that numbers can be compared by their length."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, NamedTuple
 

@@ -2,8 +2,6 @@
 
 In tables numbers are never cut, names lose their middle, and columns give way."""
 
-from __future__ import annotations
-
 import re
 import textwrap
 import unicodedata

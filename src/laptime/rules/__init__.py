@@ -6,8 +6,6 @@ that it has advice for; without it that is torch. `NEEDS` names facts of the wor
 is silent (`_facts.py`). `GENERAL` is above 0 for those that speak of what more special rules have left
 (`_evidence.py`)."""
 
-from __future__ import annotations
-
 from msgspec import structs
 
 from laptime.kit.errors import LaptimeError
@@ -67,7 +65,8 @@ def _ask(name: str, profile: Profile, facts: frozenset[str]) -> tuple[Finding | 
         of_others = profile.facts.get("framework", "torch") not in getattr(module, "FRAMEWORKS", ("torch",))
         if of_others or _facts.unmet(getattr(module, "NEEDS", frozenset()), facts):
             return None, 0
-        return module.rule(profile), int(getattr(module, "GENERAL", 0))
+        answer, kind = module.rule(profile), f"trace/{name.replace('_', '-')}"
+        return answer and structs.replace(answer, kind=kind), int(getattr(module, "GENERAL", 0))
     except LaptimeError as error:
         return _broken(name, error.why), 0
     except Exception as error:  # one rule's fault must not cost the user all the others' answers

@@ -14,8 +14,6 @@ against torch's signatures (tests/contract/test_advised_changes.py).
 
 The words of a rule's contract can be imported from here."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
@@ -25,17 +23,7 @@ from msgspec import structs
 from laptime.records.check import Finding
 from laptime.records.profile import Bound, Profile
 from laptime.rules import _facts
-from laptime.rules._reading import (
-    ENOUGH_STEPS,
-    SERIOUS,
-    WORTH,
-    beside_steps,
-    idle_seconds,
-    per_step,
-    share,
-    slowdown,
-    turn,
-)
+from laptime.rules import _reading as reading
 from laptime.rules._verdict import limit, shares
 
 __all__ = ["Finding", "Profile", "finding"]
@@ -55,16 +43,15 @@ HOST: tuple[Bound, ...] = ("host", "synchronisation", "cpu", "unknown")
 def severity(profile: Profile, gain: float | None, limits: tuple[Bound, ...] = ()) -> Severity:
     """How loud: problem from 20 % of the step, advice from 2 %; at most advice from a single step, or when
     something else limits the step (`limits` are the bounds under which the gain can be had at once)."""
-    part = (gain or 0.0) / (turn(profile) or 1.0)
+    part = (gain or 0.0) / (reading.turn(profile) or 1.0)
     alone = bool(limits) and limit(profile, shares(profile)) not in limits
-    if part >= SERIOUS and profile.overview.steps >= ENOUGH_STEPS and not alone:
+    if part >= reading.SERIOUS and profile.overview.steps >= reading.ENOUGH_STEPS and not alone:
         return "problem"
-    return "advice" if part >= WORTH else "info"
+    return "advice" if part >= reading.WORTH else "info"
 
 
 def finding(
     profile: Profile,
-    kind: str,
     sentence: str,
     *,
     gain: float | None = None,
@@ -77,24 +64,21 @@ def finding(
     optimization: str = "",
     stack: list[str] | None = None,
     next: str = "",
-    reaches: dict[Pool, float] | None = None,
+    reaches: "dict[Pool, float] | None" = None,
 ) -> Finding:
-    """A finding with its gain kept inside the step, and only rows that the profile has.
+    """A finding with its gain kept inside the step, and only rows that the profile has. Its kind is that of
+    the rule's file (`rules.diagnose`).
 
-    Args:
-        gain: upper bound in seconds per step, else the sum of what it reaches; gain_is: how it was computed.
-        loud: severity, when it is not to follow from the gain.
-        limits: see `severity`.
-        optimization: left out if the tuner would refuse it.
-        reaches: seconds per step of which pools the change can reach (see the module): what was measured, so
-            the gain is never more than their sum.
-    """
+    gain: upper bound in seconds per step, else the sum of what it reaches; gain_is: how it was computed.
+    loud: severity, when it is not to follow from the gain. limits: see `severity`. optimization: left out if
+    the tuner would refuse it. reaches: seconds per step of which pools the change can reach (see the module):
+    what was measured, so the gain is never more than their sum."""
     if reaches or gain is not None:
-        whole = sum(reaches.values()) if reaches else turn(profile)
-        gain = max(0.0, min(turn(profile), whole, whole if gain is None else gain))
+        whole = sum(reaches.values()) if reaches else reading.turn(profile)
+        gain = max(0.0, min(reading.turn(profile), whole, whole if gain is None else gain))
     existing_rows = row_names(profile)
     return Finding(
-        kind=f"trace/{kind}",
+        kind="",
         severity=loud or severity(profile, gain, limits),
         sentence=sentence,
         evidence={
@@ -154,7 +138,7 @@ _IDLE = ("data", "host", "synchronisation", "copy", "other")
 def pools(profile: Profile) -> dict[str, float]:
     """Seconds per step of each pool. Without a device: waiting for data, operators, Python, collectives."""
     uses = profile.overview.devices
-    beside = beside_steps(profile) * slowdown(profile)
+    beside = reading.beside_steps(profile) * reading.slowdown(profile)
     if not uses:
         parts = {bound: part * profile.overview.step_ns * 1e-9 for bound, part in shares(profile).items()}
         data, compute, waiting = (parts.get(bound, 0.0) for bound in ("input", "cpu", "communication"))
@@ -162,12 +146,14 @@ def pools(profile: Profile) -> dict[str, float]:
         return {"data": data, "compute": compute, "waiting": waiting, "host": host, "beside": beside}
     number = len(uses)
     return {
-        **{cause: idle_seconds(profile, cause) for cause in _IDLE},
+        **{cause: reading.idle_seconds(profile, cause) for cause in _IDLE},
         "beside": beside,
-        "waiting": idle_seconds(profile, "communication"),
-        "compute": per_step(profile, sum(use.compute_ns for use in uses) / number),
-        "communication": per_step(profile, sum(use.exposed_communication_ns for use in uses) / number),
-        "copies": per_step(profile, sum(use.exposed_copy_ns for use in uses) / number),
+        "waiting": reading.idle_seconds(profile, "communication"),
+        "compute": reading.per_step(profile, sum(use.compute_ns for use in uses) / number),
+        "communication": reading.per_step(
+            profile, sum(use.exposed_communication_ns for use in uses) / number
+        ),
+        "copies": reading.per_step(profile, sum(use.exposed_copy_ns for use in uses) / number),
     }
 
 
@@ -178,7 +164,7 @@ def settle(profile: Profile, findings: Sequence[Finding], general: Mapping[str, 
     left out.
 
     general: by kind of finding, how general it is: it takes what all with a lower number have left."""
-    left, whole, slower = pools(profile), turn(profile), slowdown(profile)
+    left, whole, slower = pools(profile), reading.turn(profile), reading.slowdown(profile)
     order = sorted(findings, key=lambda one: (general.get(one.kind, 0), -(one.gain or 0.0), one.kind))
     kept: dict[str, Finding] = {}
     for finding in order:
@@ -189,7 +175,7 @@ def settle(profile: Profile, findings: Sequence[Finding], general: Mapping[str, 
         whole -= gain
         gain /= slower
         alone = finding.gain / slower
-        if gain >= alone / 2 or share(profile, gain * slower) >= WORTH:
+        if gain >= alone / 2 or reading.share(profile, gain * slower) >= reading.WORTH:
             kept[finding.kind] = _with_gain(profile, finding, gain, slower)
     return [kept[finding.kind] for finding in findings if finding.kind in kept]
 
@@ -222,9 +208,9 @@ def _with_gain(profile: Profile, finding: Finding, gain: float, slower: float) -
     evidence = {**finding.evidence, "gain_alone_s": finding.gain / slower}
     if slower > 1:
         evidence["profiler_slowdown"] = slower
-    part = gain * slower / turn(profile)
-    severity = "advice" if finding.severity == "problem" and part < SERIOUS else finding.severity
-    severity = "info" if part < WORTH else severity
+    part = gain * slower / reading.turn(profile)
+    severity = "advice" if finding.severity == "problem" and part < reading.SERIOUS else finding.severity
+    severity = "info" if part < reading.WORTH else severity
     return structs.replace(finding, gain=gain, evidence=evidence, severity=severity)
 
 

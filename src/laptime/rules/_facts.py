@@ -3,24 +3,12 @@ means that one must not hold. A rule whose needs are not met is silent.
 
 A profile without a workload was read by a reader that looks for none of this: no fact holds."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from typing import NamedTuple, get_args
 
 from laptime.records.profile import HostWork, HostWorkKind, Profile, Workload
-from laptime.rules._reading import (
-    DATA_WAIT,
-    idle,
-    idle_seconds,
-    launches_per_step,
-    marks,
-    operators,
-    per_step,
-    share,
-    step,
-)
+from laptime.rules import _reading as reading
 
 BEGINNING: tuple[HostWorkKind, ...] = ("initialisation", "capture", "autotuning")
 """Host work that is not part of a step, however it got into the recording."""
@@ -47,17 +35,17 @@ def host_work(profile: Profile, *kinds: HostWorkKind) -> list[HostWork]:
 
 def host_seconds(profile: Profile, *kinds: HostWorkKind) -> float:
     """Seconds per step of these kinds in which the device had nothing to do; all without a device."""
-    return per_step(profile, sum(row.idle_ns for row in host_work(profile, *kinds)))
+    return reading.per_step(profile, sum(row.idle_ns for row in host_work(profile, *kinds)))
 
 
 def launching_seconds(profile: Profile) -> float:
     """Idle time per step in which the host was launching: without its work that launches nothing."""
-    return max(0.0, idle_seconds(profile, "host") - host_seconds(profile, *get_args(HostWorkKind)))
+    return max(0.0, reading.idle_seconds(profile, "host") - host_seconds(profile, *get_args(HostWorkKind)))
 
 
 def launches_little(profile: Profile) -> bool:
     """Whether the host lets the device idle for `SPARSE` a launch, in what launches nothing."""
-    launched, cause = launches_per_step(profile), idle(profile, "host")
+    launched, cause = reading.launches_per_step(profile), reading.idle(profile, "host")
     if not launched or cause is None or launching_seconds(profile) < SPARSE * launched:
         return False
     launching = {row.name for row in profile.operators if row.kernels}
@@ -66,7 +54,9 @@ def launches_little(profile: Profile) -> bool:
 
 def beginning(profile: Profile) -> float:
     """Share of the steps that is no step: initialisation, capturing, trying kernels."""
-    return share(profile, per_step(profile, sum(row.host_ns for row in host_work(profile, *BEGINNING))))
+    return reading.share(
+        profile, reading.per_step(profile, sum(row.host_ns for row in host_work(profile, *BEGINNING)))
+    )
 
 
 FACTS: dict[str, Callable[[Profile, Workload], bool]] = {
@@ -78,7 +68,7 @@ FACTS: dict[str, Callable[[Profile, Workload], bool]] = {
     "beginning": lambda profile, _: beginning(profile) >= MOSTLY,
     "cuda": lambda profile, _: profile.device_type == "cuda",
     "cpu": lambda profile, _: profile.device_type == "cpu",
-    "conv": lambda profile, _: bool(operators(profile, CONVOLUTION)),
+    "conv": lambda profile, _: bool(reading.operators(profile, CONVOLUTION)),
 }
 
 
@@ -113,11 +103,11 @@ class Wait(NamedTuple):
 def hidden(profile: Profile) -> Wait | None:
     """The longest wait for data that hides; None when a DataLoader shows it, or there is none."""
     loader_seconds = profile.overview.breakdown.dataloader_ns * 1e-9
-    if step(profile) <= 0 or share(profile, loader_seconds) > DATA_WAIT:
+    if reading.step(profile) <= 0 or reading.share(profile, loader_seconds) > reading.DATA_WAIT:
         return None
     seen = (_find_attributed(profile), _in_ranges(profile), _in_operators(profile), _preprocessing(profile))
     longest = max(seen)
-    return longest if share(profile, longest.seconds) > DATA_WAIT else None
+    return longest if reading.share(profile, longest.seconds) > reading.DATA_WAIT else None
 
 
 def mistaken(profile: Profile) -> float:
@@ -130,7 +120,7 @@ def mistaken(profile: Profile) -> float:
 def _preprocessing(profile: Profile) -> Wait:
     """Samples are prepared in the loop itself, by libraries that do nothing else. The verdict counts it."""
     for row in host_work(profile, "preprocessing"):
-        seconds = per_step(profile, row.idle_ns)
+        seconds = reading.per_step(profile, row.idle_ns)
         names = [name for name, _ in row.names[:2]]
         return Wait(seconds, f"the host prepares samples in {' and '.join(names)}", names)
     return Wait(0.0, "", [])
@@ -139,26 +129,26 @@ def _preprocessing(profile: Profile) -> Wait:
 def _find_attributed(profile: Profile) -> Wait:
     """Return the wait attributed to data already: by the device's idle time, else by the timed loader."""
     if profile.overview.devices:
-        return Wait(idle_seconds(profile, "data"), "the device is idle meanwhile", [])
+        return Wait(reading.idle_seconds(profile, "data"), "the device is idle meanwhile", [])
     phase = sum(phase.host_ns for phase in profile.overview.phases if phase.name == "data") * 1e-9
-    timed = per_step(profile, sum(step.data_wait_ns for step in profile.steps))
-    return Wait(min(step(profile), max(phase, timed)), "the loader was timed", [])
+    timed = reading.per_step(profile, sum(each.data_wait_ns for each in profile.steps))
+    return Wait(min(reading.step(profile), max(phase, timed)), "the loader was timed", [])
 
 
 def _in_ranges(profile: Profile) -> Wait:
     """Ranges of the program's own that are called like a loader."""
-    ranges = marks(profile, RANGE)
-    host = per_step(profile, max((row.host_ns for row in ranges), default=0))
+    ranges = reading.marks(profile, RANGE)
+    host = reading.per_step(profile, max((row.host_ns for row in ranges), default=0))
     names = [row.name for row in ranges[:3]]
     if profile.overview.devices:
-        host = min(host, idle_seconds(profile, "host"))
+        host = min(host, reading.idle_seconds(profile, "host"))
     return Wait(host, f"the host is in {', '.join(names)}", names)
 
 
 def _in_operators(profile: Profile) -> Wait:
     """Operators and functions that make batches, while the device is idle."""
-    cause = idle(profile, "host")
+    cause = reading.idle(profile, "host")
     makers = [op for op in (cause.operators if cause is not None else []) if MAKES_BATCHES.search(op[0])]
-    spent = per_step(profile, sum(ns for _, ns in makers) / max(1, len(profile.overview.devices)))
+    spent = reading.per_step(profile, sum(ns for _, ns in makers) / max(1, len(profile.overview.devices)))
     names = [name for name, _ in makers[:3]]
     return Wait(spent, f"the device is idle while the host is in {', '.join(names)}", names)

@@ -1,7 +1,5 @@
 """How rules read a profile: thresholds they share, times per step, rows by name, words for numbers."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable, Sequence

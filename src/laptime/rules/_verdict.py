@@ -1,7 +1,5 @@
 """The limit of the step: one word, and the device's time by what could give it back."""
 
-from __future__ import annotations
-
 import re
 
 from laptime.kit.text import count
@@ -10,19 +8,8 @@ from laptime.records.overview import Straggler
 from laptime.records.profile import Bottleneck, Bound, Profile
 from laptime.records.tables import OLDER
 from laptime.rules import _facts
+from laptime.rules import _reading as reading
 from laptime.rules._facts import mistaken
-from laptime.rules._reading import (
-    CONSIDERABLE,
-    NOTABLE,
-    missing,
-    per_step,
-    share,
-    slowdown,
-    times,
-    turn,
-    unrecorded,
-    untraced_wait,
-)
 
 LATE = HALF = 0.5
 """Share of all waiting from which one rank is to blame; of the time between steps, of all, to be told."""
@@ -69,12 +56,12 @@ def verdict(profile: Profile) -> Bottleneck:
         return _memory(profile) if profile.is_snapshot else _compilation(profile)
     if host_only(profile):
         return Bottleneck(bound="unknown", sentence=f"Not clear what limits the step: {HOST_ONLY}")
-    if what := missing(profile):
+    if what := reading.missing(profile):
         return Bottleneck(bound="unknown", sentence=f"Not clear what limits the step: {what}")
     if _facts.beginning(profile) >= _facts.MOSTLY:
         return Bottleneck(bound="unknown", sentence=f"Not clear what limits a step: {beginning(profile)}")
     if renews_workers(profile) and profile.reconciled is not None:
-        spent = profile.reconciled.workers_ns * 1e-9 * slowdown(profile) / turn(profile)
+        spent = profile.reconciled.workers_ns * 1e-9 * reading.slowdown(profile) / reading.turn(profile)
         sentence = f"Input-bound: {percent(spent)} of the loop is spent on new loader workers in every epoch"
         return Bottleneck(bound="input", sentence=sentence, share=spent)
     parts = shares(profile)
@@ -102,8 +89,8 @@ def verdict(profile: Profile) -> Bottleneck:
 def renews_workers(profile: Profile) -> bool:
     """Whether starting, ending and first waiting for a loader's workers is what limits the untraced loop."""
     plain = profile.reconciled
-    spent = plain.workers_ns * 1e-9 * slowdown(profile) if plain is not None else 0.0
-    return spent >= CONSIDERABLE * turn(profile) > 0
+    spent = plain.workers_ns * 1e-9 * reading.slowdown(profile) if plain is not None else 0.0
+    return spent >= reading.CONSIDERABLE * reading.turn(profile) > 0
 
 
 def _memory(profile: Profile) -> Bottleneck:
@@ -146,43 +133,45 @@ def beginning(profile: Profile) -> str:
 def empty_wait(profile: Profile) -> str:
     """The call in which the host waits for work that the file does not show; "" if that is not much."""
     seconds = _empty_seconds(profile)
-    if share(profile, seconds) < CONSIDERABLE or profile.workload is None:
+    if reading.share(profile, seconds) < reading.CONSIDERABLE or profile.workload is None:
         return ""
     call = profile.workload.empty_waits[0].call
     return (
-        f"{percent(share(profile, seconds))} of it the host waits in {call} for the device,"
+        f"{percent(reading.share(profile, seconds))} of it the host waits in {call} for the device,"
         " and the file shows no work of the device"
     )
 
 
 def not_recorded(profile: Profile) -> str:
     """Say how much of the step no event explains; "" if that is not much."""
-    seconds = unrecorded(profile)
-    if share(profile, seconds) < CONSIDERABLE:
+    seconds = reading.unrecorded(profile)
+    if reading.share(profile, seconds) < reading.CONSIDERABLE:
         return ""
     own = profile.overview.profiling_ns > profile.overview.unrecorded_ns / 2
     what = "the profiler took or wrote out its buffers" if own else "nothing was recorded"
-    return f"{what} {times(profile, seconds)}"
+    return f"{what} {reading.times(profile, seconds)}"
 
 
 def _silent(profile: Profile, parts: dict[Bound, float]) -> str:
     """Report time that no event explains: a share like the others, or time behind a wait that has its own."""
-    silent, unknown = share(profile, unrecorded(profile)), parts.get("unknown", 0.0)
-    if min(silent, unknown) >= NOTABLE:
+    silent, unknown = reading.share(profile, reading.unrecorded(profile)), parts.get("unknown", 0.0)
+    if min(silent, unknown) >= reading.NOTABLE:
         return f"; {percent(min(silent, unknown))} of it was not recorded"
-    behind = bool(profile.overview.devices) and silent >= NOTABLE
+    behind = bool(profile.overview.devices) and silent >= reading.NOTABLE
     return "; what the host did after the wait was not recorded" if behind else ""
 
 
 def _empty_seconds(profile: Profile) -> float:
     waits = profile.workload.empty_waits if profile.workload is not None else []
-    return per_step(profile, sum(row.idle_ns for row in waits))
+    return reading.per_step(profile, sum(row.idle_ns for row in waits))
 
 
 def _second(parts: dict[Bound, float], bound: Bound, words: dict[Bound, str]) -> str:
     """The next largest part, so that nothing hides right below the threshold."""
     others = {
-        each: part for each, part in parts.items() if each != bound and each in words and part >= NOTABLE
+        each: part
+        for each, part in parts.items()
+        if each != bound and each in words and part >= reading.NOTABLE
     }
     second = max(others, key=lambda each: others[each], default=None)
     return "; " + words[second].format(time=percent(others[second])) if second else ""
@@ -225,12 +214,12 @@ def limit(profile: Profile, parts: dict[Bound, float]) -> Bound:
 
     Communication goes before idle time of the host: collectives keep a device busy until the last rank has
     come, so where they outweigh computing, what the other ranks do between them is hidden in the waiting."""
-    other = {bound: share for bound, share in parts.items() if bound not in ("device", "cpu", "unknown")}
+    other = {bound: part for bound, part in parts.items() if bound not in ("device", "cpu", "unknown")}
     talks, computes = together(profile, parts)
-    if talks >= max(CONSIDERABLE, computes):
+    if talks >= max(reading.CONSIDERABLE, computes):
         return "communication"
     worst = max(other, key=lambda bound: other[bound], default=None)
-    if worst is not None and other[worst] >= CONSIDERABLE:
+    if worst is not None and other[worst] >= reading.CONSIDERABLE:
         return worst
     return max(parts, key=lambda bound: parts[bound], default="unknown")
 
@@ -260,14 +249,16 @@ def shares(profile: Profile) -> dict[Bound, float]:
         bounds["unknown"] = idle
     # The same with what hides as work of the host, or behind a wait, counted as what it is: waiting for data,
     # initialisation, work that the file does not show.
-    parts = _move(bounds, share(profile, mistaken(profile)), ("host",), "input")
+    parts = _move(bounds, reading.share(profile, mistaken(profile)), ("host",), "input")
     prepared = _facts.host_seconds(profile, "preprocessing")
-    parts = _move(parts, share(profile, prepared), ("host", "synchronisation"), "input")
+    parts = _move(parts, reading.share(profile, prepared), ("host", "synchronisation"), "input")
     begun = _facts.host_seconds(profile, *_facts.BEGINNING)
-    parts = _move(parts, share(profile, begun), ("synchronisation", "host", "copy"), "unknown")
-    parts = _move(parts, share(profile, _empty_seconds(profile)), ("synchronisation", "copy"), "unknown")
+    parts = _move(parts, reading.share(profile, begun), ("synchronisation", "host", "copy"), "unknown")
+    parts = _move(
+        parts, reading.share(profile, _empty_seconds(profile)), ("synchronisation", "copy"), "unknown"
+    )
     # What a wait for the device lets come to light, and is no launching, stays the host's own work.
-    busy = share(profile, _facts.host_seconds(profile, "compilation", "collection"))
+    busy = reading.share(profile, _facts.host_seconds(profile, "compilation", "collection"))
     return _move(parts, max(0.0, busy - parts.get("host", 0.0)), ("synchronisation",), "host")
 
 
@@ -302,7 +293,7 @@ def _on_cpu(profile: Profile) -> dict[Bound, float]:
     parts = overview.breakdown
     timed = sum(step.data_wait_ns for step in profile.steps) / max(1, len(profile.steps))
     prepared = _facts.host_seconds(profile, "preprocessing")
-    waited = untraced_wait(profile)
+    waited = reading.untraced_wait(profile)
     data = max(parts.dataloader_ns, timed) if waited is None else waited * overview.step_ns
     data = max(data, mistaken(profile) * 1e9, prepared * 1e9)
     data = min(overview.step_ns, data)

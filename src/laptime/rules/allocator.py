@@ -3,8 +3,6 @@
 Lies when: the profiled steps are the first ones, in which the cache is still growing.
 Source: PyTorch's notes on memory management; 1 % of the step is our own threshold."""
 
-from __future__ import annotations
-
 from laptime.rules._evidence import Finding, Profile, finding
 from laptime.rules._reading import ENOUGH_STEPS, often, per_step, share, times
 
@@ -29,7 +27,6 @@ def rule(profile: Profile) -> Finding | None:
     retries = freed and full >= FULL
     return finding(
         profile,
-        "allocator",
         f"the driver allocates and frees device memory {often(calls / steps)}"
         f" ({', '.join(name for name, _, _ in rows)}): {times(profile, spent)}"
         + ("; memory is full, so cached blocks are freed and allocated again" if retries else ""),

@@ -3,8 +3,6 @@
 Lies when: the softmax belongs to something else whose last two dimensions happen to be a sequence.
 Source: PyTorch's documentation of `scaled_dot_product_attention`; 5 % of the step is our own threshold."""
 
-from __future__ import annotations
-
 import re
 from math import prod
 
@@ -41,7 +39,6 @@ def rule(profile: Profile) -> Finding | None:
         return None
     return finding(
         profile,
-        "attention",
         f"attention runs as bmm, softmax over {_first(scores[0])} and bmm: {times(profile, spent)}",
         gain_is="all time in these softmaxes and the products that make and use their scores, less the fused"
         " kernel's own products: at most two thirds",

@@ -3,8 +3,6 @@
 Lies when: shapes change in every step, so that trying never ends; then it is a cost of each step.
 Source: PyTorch's documentation of `cudnn.benchmark` and of Inductor's `max_autotune`; 2 % is our own."""
 
-from __future__ import annotations
-
 from laptime.rules import _facts
 from laptime.rules._evidence import Finding, Profile, finding
 from laptime.rules._reading import WORTH, per_step, share, times
@@ -20,7 +18,6 @@ def rule(profile: Profile) -> Finding | None:
     names = [name for name, _ in row.names[:2]]
     return finding(
         profile,
-        "autotuning",
         f"kernels are tried inside the recorded steps, in {' and '.join(names)}: {times(profile, spent)};"
         " steps without it are shorter",
         gain=spent,

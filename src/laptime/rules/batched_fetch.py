@@ -7,8 +7,6 @@ Lies when: rows are large: then copying them takes the time, and that stays.
 Source: torch/utils/data/_utils/fetch.py, which asks a dataset with `__getitems__` for a whole batch; 100
 selections a step and a tenth of it are our own thresholds."""
 
-from __future__ import annotations
-
 from laptime.rules._evidence import Finding, Profile, finding
 from laptime.rules._reading import NOTABLE, WORTH, in_loader, loading, operators, say_wait, share
 
@@ -33,7 +31,6 @@ def rule(profile: Profile) -> Finding | None:
     known = any(frame.find(TENSORS) >= 0 for frame in stack)
     return finding(
         profile,
-        "batched-fetch",
         f"the DataLoader picks samples one by one, {picks:,.0f} times {row.name} a step, and is waited for"
         f" {say_wait(profile, work.waited)}",
         gain=gain,

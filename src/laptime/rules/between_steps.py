@@ -6,8 +6,6 @@ Lies when: the program waits between steps on purpose (a request that has not co
 is its purpose (an evaluation, rollouts).
 Source: our own: a tenth of the step. Ranges of NVTX around forward and backward leave loading outside."""
 
-from __future__ import annotations
-
 from laptime.kit.units import percent, show
 from laptime.rules._evidence import Finding, Profile, finding
 from laptime.rules._reading import NOTABLE, SERIOUS, share, slowdown, step
@@ -25,7 +23,6 @@ def rule(profile: Profile) -> Finding | None:
     whole = between + step(profile)
     return finding(
         profile,
-        "between-steps",
         f"{show(between, 's')} pass between one step and the next, {percent(between / whole)} of all"
         " the time: they belong to no step and to no figure of a step",
         loud="advice" if between > SERIOUS * step(profile) else "info",
@@ -50,7 +47,6 @@ def _find_untraced(profile: Profile) -> Finding | None:
     )
     return finding(
         profile,
-        "between-steps",
         f"{percent(between / whole)} of the untraced loop is between its steps, {time} after every"
         f" {plain.untraced_steps / plain.pauses:.3g}: {what}",
         gain_is="all time between steps: what is done half as often takes half of it",

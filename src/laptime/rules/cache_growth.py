@@ -5,8 +5,6 @@ Source: the documentation of transformers' caches (`DynamicCache` concatenates, 
 place);
 5 % of the step is our own threshold."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 
 from laptime.records.tables import OperatorRow
@@ -33,7 +31,6 @@ def rule(profile: Profile) -> Finding | None:
     longest = max(length for each in growing for length, _ in each)
     return finding(
         profile,
-        "cache-growth",
         f"aten::cat copies keys and values of up to {longest:,} tokens for every new one:"
         f" {times(profile, spent)}",
         gain_is="all time in these copies",

@@ -4,8 +4,6 @@ Lies when: a collective waits for a rank that is late: then that rank is the pro
 rank's file alone does not separate waiting from transfer.
 Source: the TensorBoard plugin's 10 % of the mean step, applied to what collectives' kernels really take."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 
 from laptime.kit.units import percent
@@ -65,7 +63,6 @@ def rule(profile: Profile) -> Finding | None:
         by_kind[use.kind] += per_step(profile, use.exposed_ns)
     return finding(
         profile,
-        "communication",
         f"only communication runs {times(profile, exposed)}{mostly}{wait}",
         gain=exposed + waited,
         gain_is="communication while nothing computes, and idle time that waits for it",

@@ -4,8 +4,6 @@ Lies when: the clocks of host and device disagree.
 Source: CUDA's API (a synchronous copy begins when everything before it on its stream has ended); a fifth of
 the step is our own threshold."""
 
-from __future__ import annotations
-
 from laptime.kit.units import show
 from laptime.rules._evidence import Finding, Profile, finding
 from laptime.rules._reading import SERIOUS, per_step, share, times
@@ -23,7 +21,6 @@ def rule(profile: Profile) -> Finding | None:
     spent = per_step(profile, worst.wait_ns)
     return finding(
         profile,
-        "copy-waits",
         f"the host is in {worst.call} {times(profile, spent)}: it waits for work that was launched earlier,"
         f" and {show(empty, 's')} of that time the file shows no work of the device",
         loud="advice",

@@ -4,8 +4,6 @@ Lies when: operators themselves wait (for a file, a lock, a device that the trac
 Source: our own: a thread inside an operator keeps one CPU busy; below 0.85 of one it was kept from running.
 Other programs that use a quarter of the CPUs leave no step as it would be alone."""
 
-from __future__ import annotations
-
 from laptime.kit.units import percent
 from laptime.rules._evidence import Finding, Profile, finding
 from laptime.rules._verdict import limit, shares
@@ -35,7 +33,6 @@ def rule(profile: Profile) -> Finding | None:
         return None
     return finding(
         profile,
-        "crowded-cpu",
         sentence,
         loud="advice",
         evidence={"threads_busy": plain.threads_busy, "share_in_operators": working, "others": others},

@@ -3,8 +3,6 @@
 Lies when: the model is wrapped but only one device has memory enough to matter.
 Source: the TensorBoard plugin's rule; PyTorch's own advice."""
 
-from __future__ import annotations
-
 from laptime.rules._evidence import Finding, Pool, Profile, finding
 from laptime.rules._reading import idle_seconds, marks, per_step
 
@@ -20,7 +18,6 @@ def rule(profile: Profile) -> Finding | None:
     reaches: dict[Pool, float] = {cause: idle_seconds(profile, cause) for cause in ("host", "copy")}
     return finding(
         profile,
-        "data-parallel",
         f"nn.DataParallel spreads each batch over {devices} devices from one Python process",
         gain_is="idle time of the devices while the one process launches and copies",
         loud="advice",

@@ -3,8 +3,6 @@
 Lies when: the program detaches or replaces gradients, which views of the bucket do not allow.
 Source: PyTorch's documentation of `gradient_as_bucket_view`; 1 % of the step is our own threshold."""
 
-from __future__ import annotations
-
 from laptime.rules._evidence import Finding, Profile, finding
 from laptime.rules._reading import marks, per_step, removable, share, times
 
@@ -23,7 +21,6 @@ def rule(profile: Profile) -> Finding | None:
     number = sum(row.calls for row in rows) / max(1, profile.overview.steps)
     return finding(
         profile,
-        "ddp-gradient-copies",
         f"DDP copies {number:,.0f} gradients out of its buckets: {times(profile, host)} on the host",
         gain=gain,
         gain_is="device time of the copies, and of their host time what can have kept the device idle",

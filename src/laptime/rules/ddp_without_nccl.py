@@ -4,8 +4,6 @@ Lies when: a custom backend (symmetric memory, MSCCL) is used whose kernels have
 Source: the TensorBoard plugin's rule (compute capability 3.5 and later), but collectives are looked for on
 the device, too: newer traces do not name them in the events that the plugin reads."""
 
-from __future__ import annotations
-
 from laptime.rules._evidence import Finding, Profile, finding
 from laptime.rules._reading import capability, idle_seconds, marks
 from laptime.trace.names import is_communication
@@ -31,7 +29,6 @@ def rule(profile: Profile) -> Finding | None:
     waits, takes = idle_seconds(profile, "communication"), profile.overview.breakdown.communication_ns * 1e-9
     return finding(
         profile,
-        "ddp-without-nccl",
         f"DistributedDataParallel on GPUs exchanges gradients through {names[0] if names else 'no NCCL'}",
         gain_is="time that the device waits for collectives, and that they take",
         loud="advice",

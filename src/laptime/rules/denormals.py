@@ -4,8 +4,6 @@ Lies when: no product reads the denormal numbers, as in a moment of an optimizer
 Source: torch.set_flush_denormal; a hundred times and the share from which it matters are our own
 (`tuning.catalogue.flush_denormal`)."""
 
-from __future__ import annotations
-
 from laptime.kit.units import percent
 from laptime.records.check import Finding
 from laptime.records.profile import Profile
@@ -26,7 +24,6 @@ def rule(profile: Profile) -> Finding | None:
     slow = SLOWER * part / (SLOWER * part + 1 - part)
     return finding(
         profile,
-        "denormals",
         f"{percent(part)} of the numbers in parameters, gradients and optimizers are denormal; with these a"
         f" CPU is up to {SLOWER:g} times slower: {takes([row.name for row in rows])} {times(profile, spent)}",
         gain_is=f"the part of these operators that computes with them, {SLOWER:g} times as fast",

@@ -3,8 +3,6 @@
 Lies when: the copies are the work (a ring buffer, a cache that is moved on purpose).
 Source: our own: 50 copies a step, and 5 % of it while no kernel runs."""
 
-from __future__ import annotations
-
 from laptime.kit.units import show
 from laptime.rules._evidence import DEVICE, Finding, Profile, finding
 from laptime.rules._reading import per_step, share, times
@@ -28,7 +26,6 @@ def rule(profile: Profile) -> Finding | None:
     cloned = any(name in CLONES for name in names)
     return finding(
         profile,
-        "device-copies",
         f"{' and '.join(names) or 'the program'} copies within the device's memory {number:,.0f} times a"
         f" step{moved}, while nothing computes: {times(profile, gain)}",
         gain_is="copies from device to device while no kernel runs",

@@ -5,8 +5,6 @@ compiling for each costs more than it saves.
 Source: PyTorch's performance guide ("fuse operations"); the bound is measured: of kernels that follow one
 another on a stream, the longest stays. 10 % of the step is our own threshold."""
 
-from __future__ import annotations
-
 from laptime.kit.units import percent
 from laptime.rules._evidence import DEVICE, Finding, Profile, finding
 from laptime.rules._reading import NOTABLE, SERIOUS, operators, per_step, share, times
@@ -40,7 +38,6 @@ def rule(profile: Profile) -> Finding | None:
     ]
     return finding(
         profile,
-        "elementwise",
         f"elementwise kernels, reductions and copies take {percent(fusible.total_ns / compute)} of the"
         f" kernels' time: {fusible.kernels / max(1, profile.overview.steps):,.0f} a step; fusing"
         f" those that follow one another saves at most {times(profile, gain)}",
@@ -65,7 +62,6 @@ def _on_cpu(profile: Profile) -> Finding | None:
     gain = spent / 2
     return finding(
         profile,
-        "elementwise",
         f"{number:,.0f} elementwise operators a step take {times(profile, spent)}:"
         f" {', '.join(row.name for row in rows[:3])}",
         gain_is="half of their own time: what is fused still has to compute, and to read and write once",

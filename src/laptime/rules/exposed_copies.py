@@ -3,8 +3,6 @@
 Lies when: the copy is the work (a data mover), or it is the first batch of an epoch.
 Source: our own: 5 % of the step."""
 
-from __future__ import annotations
-
 from laptime.kit.units import show
 from laptime.rules._evidence import Finding, Profile, finding
 from laptime.rules._reading import per_step, share, times
@@ -23,7 +21,6 @@ def rule(profile: Profile) -> Finding | None:
     moved = f" ({show(worst.bytes / max(1, profile.overview.steps), 'B')} a step)" if worst.bytes else ""
     return finding(
         profile,
-        "exposed-copies",
         f"{worst.direction} copies{moved} keep the device from computing {times(profile, gain)}",
         gain_is="copies while no kernel runs",
         evidence={"bytes": worst.bytes, "bandwidth": worst.bandwidth, "operators": dict(worst.operators[:3])},

@@ -5,22 +5,8 @@ narrow that memory limits them.
 Source: PyTorch's performance guide; 2 % of the step is our own threshold. TF32 has 8 to 15 times the float32
 rate (A100 156 / 19.5, B200 1200 / 80 TFLOP/s: NVIDIA's data sheets)."""
 
-from __future__ import annotations
-
+from laptime.rules import _reading as reading
 from laptime.rules._evidence import DEVICE, Finding, Profile, finding
-from laptime.rules._reading import (
-    MATRIX,
-    NOTABLE,
-    WORTH,
-    capability,
-    kernels,
-    only,
-    operators,
-    per_step,
-    share,
-    takes,
-    times,
-)
 
 OLDEST = (8, 0)
 SPEEDUP = 15.0
@@ -34,24 +20,26 @@ NEEDS = frozenset({"!beginning", "!server"})
 
 def rule(profile: Profile) -> Finding | None:
     """Fire for float32 operators of which no kernel used tensor cores; without operators by name."""
-    if not operators(profile, MATRIX):
+    if not reading.operators(profile, reading.MATRIX):
         return _by_name(profile)
-    able = capability(profile)
+    able = reading.capability(profile)
     if able is None or able < OLDEST:
         return None
     plain = [
         row
-        for row in operators(profile, MATRIX)
-        if row.device_self_ns > 0 and (row.tensor_core_self or 0.0) < UNUSED and only(row.dtypes, ("float",))
+        for row in reading.operators(profile, reading.MATRIX)
+        if row.device_self_ns > 0
+        and (row.tensor_core_self or 0.0) < UNUSED
+        and reading.only(row.dtypes, ("float",))
     ]
-    spent = per_step(profile, sum(row.device_self_ns for row in plain))
-    if share(profile, spent) < WORTH:
+    spent = reading.per_step(profile, sum(row.device_self_ns for row in plain))
+    if reading.share(profile, spent) < reading.WORTH:
         return None
     plain.sort(key=lambda row: -row.device_self_ns)
     return finding(
         profile,
-        "fp32-matmul",
-        f"{takes([row.name for row in plain])} {times(profile, spent)} in float32, without tensor cores",
+        f"{reading.takes([row.name for row in plain])} {reading.times(profile, spent)} in"
+        " float32, without tensor cores",
         gain_is=f"these operators' kernels at most {SPEEDUP:g} times as fast",
         limits=DEVICE,
         reaches={"compute": spent * (1 - 1 / SPEEDUP)},
@@ -65,17 +53,17 @@ def rule(profile: Profile) -> Finding | None:
 
 def _by_name(profile: Profile) -> Finding | None:
     """For files that show kernels and no operators, as those of Nsight Systems do."""
-    able, rows = capability(profile), kernels(profile, BY_NAME)
-    spent = per_step(profile, sum(row.total_ns for row in rows))
-    if able is None or able < HALF[0] or share(profile, spent) < NOTABLE:
+    able, rows = reading.capability(profile), reading.kernels(profile, BY_NAME)
+    spent = reading.per_step(profile, sum(row.total_ns for row in rows))
+    if able is None or able < HALF[0] or reading.share(profile, spent) < reading.NOTABLE:
         return None
     narrow, faster = able < OLDEST, HALF[1] if able < OLDEST else SPEEDUP
     rows.sort(key=lambda row: -row.total_ns)
     gain = spent * (1 - 1 / faster)
     return finding(
         profile,
-        "fp32-matmul",
-        f"{takes([row.name for row in rows])} {times(profile, spent)} in float32, without tensor cores",
+        f"{reading.takes([row.name for row in rows])} {reading.times(profile, spent)} in"
+        " float32, without tensor cores",
         gain_is=f"these kernels at most {faster:g} times as fast",
         limits=DEVICE,
         reaches={"compute": gain},

@@ -3,8 +3,6 @@
 Lies when: the program collects on purpose, once in many steps, and the recording caught it.
 Source: Python's documentation of `gc.freeze`; 2 % of the step is our own threshold."""
 
-from __future__ import annotations
-
 from laptime.kit.units import show
 from laptime.rules import _facts
 from laptime.rules._evidence import Finding, Profile, finding
@@ -19,7 +17,6 @@ def rule(profile: Profile) -> Finding | None:
         return None
     return finding(
         profile,
-        "garbage-collection",
         f"Python collects garbage {often(row.calls / max(1, profile.overview.steps))}, up to"
         f" {show(row.longest_ns * 1e-9, 's')} at a time: {times(profile, gain)}"
         + (" while the device has nothing to do" if profile.overview.devices else ""),

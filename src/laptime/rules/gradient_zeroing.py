@@ -4,8 +4,6 @@ Lies when: the program needs zeros (it reads gradients of parameters that took n
 Source: PyTorch's performance guide (`set_to_none` is the default from 2.0 on); at least 10 fills per step and
 1 % of it are our own thresholds."""
 
-from __future__ import annotations
-
 from laptime.rules._evidence import Finding, Profile, finding
 from laptime.rules._reading import marks, operators, per_step, removable, share, times
 
@@ -27,7 +25,6 @@ def rule(profile: Profile) -> Finding | None:
         return None
     return finding(
         profile,
-        "gradient-zeroing",
         f"zero_grad {'launches' if device else 'calls'} {fills:,.0f} {'kernels' if device else 'operators'}"
         f" to fill gradients with zeros: {times(profile, host)} on the host",
         gain=gain,

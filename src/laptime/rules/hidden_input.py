@@ -3,8 +3,6 @@
 Lies when: a range called like a loader does other work, too.
 Source: our own: 5 % of the step, as for a DataLoader that is seen."""
 
-from __future__ import annotations
-
 from laptime.rules import _facts
 from laptime.rules._evidence import Finding, Profile, finding
 from laptime.rules._facts import hidden
@@ -24,7 +22,6 @@ def rule(profile: Profile) -> Finding | None:
     trained = profile.workload is None or profile.workload.kind == "training"
     return finding(
         profile,
-        "hidden-input",
         f"the step waits for data {times(profile, wait.seconds)}: {wait.words}; no DataLoader shows it",
         gain=wait.seconds,
         gain_is="idle time of the device meanwhile" if profile.overview.devices else "the wait itself",

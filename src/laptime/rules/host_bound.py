@@ -6,8 +6,6 @@ The gain leaves out what launching faster does not shorten: compiling, collectin
 and stretches of the host's work in which nothing is launched.
 Source: our own attribution of idle gaps; TraceML's 10 % and 20 %."""
 
-from __future__ import annotations
-
 from laptime.kit.units import percent, show
 from laptime.rules import _facts
 from laptime.rules._evidence import Finding, Profile, finding
@@ -47,7 +45,6 @@ def rule(profile: Profile) -> Finding | None:
     during = f", mostly in {', '.join(doing)}" if doing else ""
     return finding(
         profile,
-        "host-bound",
         f"the device waits for the host {times(profile, gain)}{during}{launch_words}",
         gain_is="idle time in which the host had neither data to wait for nor the device",
         evidence=evidence,

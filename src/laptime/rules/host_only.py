@@ -3,8 +3,6 @@
 Lies when: the program names CUDA but then runs without it.
 Source: our own: operators or collectives of an accelerator, and no device activity in the file."""
 
-from __future__ import annotations
-
 from laptime.rules._evidence import Finding, Profile, finding
 from laptime.rules._verdict import HOST_ONLY
 from laptime.rules._verdict import host_only as is_host_only
@@ -16,7 +14,6 @@ def rule(profile: Profile) -> Finding | None:
         return None
     return finding(
         profile,
-        "host-only",
         f"{HOST_ONLY}: waiting for the device looks like work of the host",
         loud="advice",
         change="torch.profiler.profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA], ...)",

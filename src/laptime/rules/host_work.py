@@ -6,25 +6,13 @@ Lies when: the host waits for something that the trace does not show (a file, an
 step is the first one.
 Source: our own: 1 ms and 20 times the usual distance between two launches; 5 % of the step."""
 
-from __future__ import annotations
-
 import re
 
 from laptime.kit.units import show
 from laptime.rules import _facts
+from laptime.rules import _reading as reading
 from laptime.rules._evidence import Finding, Profile, finding
 from laptime.rules._facts import mistaken
-from laptime.rules._reading import (
-    DATA_WAIT,
-    ENOUGH_STEPS,
-    NOTABLE,
-    idle,
-    idle_seconds,
-    launches_per_step,
-    per_step,
-    share,
-    times,
-)
 
 NEEDS = frozenset({"!beginning"})
 GENERAL = 1
@@ -44,26 +32,25 @@ def rule(profile: Profile) -> Finding | None:
         return None  # once in a while: uneven_steps speaks of it
     server = profile.workload.server if profile.workload is not None else ""
     # What comes to light behind a wait is the wait's, but in a server, which reads its tokens in every step.
-    late = idle_seconds(profile, "host") - mistaken(profile)
-    late += idle_seconds(profile, "synchronisation") if server else 0.0
-    most = per_step(profile, row.idle_ns) if row is not None else _facts.launching_seconds(profile)
-    gain, cause = max(0.0, min(late, most)), idle(profile, "host")
-    if share(profile, gain) < (NOTABLE if few else DATA_WAIT):
+    late = reading.idle_seconds(profile, "host") - mistaken(profile)
+    late += reading.idle_seconds(profile, "synchronisation") if server else 0.0
+    most = reading.per_step(profile, row.idle_ns) if row is not None else _facts.launching_seconds(profile)
+    gain, cause = max(0.0, min(late, most)), reading.idle(profile, "host")
+    if reading.share(profile, gain) < (reading.NOTABLE if few else reading.DATA_WAIT):
         return None
     names = [name for name, _ in (row.names if row is not None else cause.operators if cause else [])[:3]]
     longest = f", up to {show(row.longest_ns * 1e-9, 's')} at a time" if row is not None else ""
     stack = row.stack if row is not None else cause.stack if cause is not None else []
     return finding(
         profile,
-        "host-work",
         f"the host works without launching anything{longest}, while the device has nothing to do:"
-        f" {times(profile, gain)}, in {', '.join(names) or 'Python'}",
+        f" {reading.times(profile, gain)}, in {', '.join(names) or 'Python'}",
         gain=gain,
         gain_is="idle time of the device while the host launches nothing for long",
         evidence={
             "names": names,
             "stretches": row.calls if row is not None else 0,
-            "launches_per_step": launches_per_step(profile),
+            "launches_per_step": reading.launches_per_step(profile),
             "idle_s_per_step": most,
         },
         rows=[f"operators/{name}" for name in names],
@@ -76,7 +63,7 @@ def rule(profile: Profile) -> Finding | None:
 
 def _change(profile: Profile, names: list[str]) -> str:
     """The advice on the first of these; of one step alone, and of a range, how to find that out first."""
-    if profile.overview.steps < ENOUGH_STEPS:
+    if profile.overview.steps < reading.ENOUGH_STEPS:
         return "record several steps after a warm-up: one alone may be an exception"
     if not names or not _TELLS.search(names[0]):
         return "find out what it does there: with_stack=True names the lines of the program"

@@ -4,8 +4,6 @@ Lies when: operators are too small to be shared between threads.
 Source: our own: at least one CPU busy, and below 60 % of those that other programs leave, while operators
 limit the step."""
 
-from __future__ import annotations
-
 from laptime.kit.units import percent
 from laptime.rules._evidence import Finding, Profile, finding
 from laptime.rules._reading import WORTH, operators, per_step, share, step
@@ -46,7 +44,6 @@ def rule(profile: Profile) -> Finding | None:
     few = isinstance(threads, int) and threads < int(usable)
     return finding(
         profile,
-        "idle-threads",
         f"{reconciled.threads_busy:.1f} of {usable:g} CPUs are busy while operators take"
         f" {percent(share(profile, step(profile) * parts.get('cpu', 0.0)))} of the step{setting}",
         gain_is="time in operators that are large enough to be shared, if they used all CPUs",
@@ -65,7 +62,6 @@ def _find_crowded(profile: Profile, threads: int, usable: float, working: float)
     gain = step(profile) * working * (1 - usable / threads)
     return finding(
         profile,
-        "idle-threads",
         f"torch is set to {threads} threads, and {usable:g} CPUs can be used: operators wait for threads"
         " that wait for a CPU",
         gain_is="time in operators, if it grew with the number of threads for a CPU",

@@ -6,8 +6,6 @@ off, or buffers that were full, leave steps whose kernels are not there. No advi
 Lies when: steps differ that much by nature (evaluation every other step), and the file is cut elsewhere.
 Source: a trace of an A100 cut in its middle; half and a tenth are our own thresholds."""
 
-from __future__ import annotations
-
 from laptime.rules._evidence import Finding, Profile, finding
 from laptime.rules._reading import missing
 
@@ -22,7 +20,6 @@ def rule(profile: Profile) -> Finding | None:
     lost = profile.launches.lost if profile.launches else 0
     return finding(
         profile,
-        "incomplete",
         f"{what}: how long the device worked is not known",
         loud="advice",
         evidence={"lost_launches": lost, "truncated": any(file.truncated for file in profile.files)},

@@ -5,8 +5,6 @@ Source: CUDA makes a context at the first call that needs one and loads modules 
 guide,
 "Lazy Loading"); half of the recording is our own threshold."""
 
-from __future__ import annotations
-
 from laptime.rules import _facts
 from laptime.rules._evidence import Finding, Profile, finding
 from laptime.rules._verdict import beginning
@@ -21,7 +19,6 @@ def rule(profile: Profile) -> Finding | None:
         return None  # autotuning speaks of it
     return finding(
         profile,
-        "initialisation",
         f"{beginning(profile)}: this happens once, before the first step, and no step can be judged by it",
         loud="advice",
         evidence={row.kind: row.host_ns for row in rows},

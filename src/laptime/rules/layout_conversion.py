@@ -3,8 +3,6 @@
 Lies when: the conversion belongs to the input (one per batch), or only a few layers need the layout.
 Source: NVIDIA's and PyTorch's guides to channels_last; 1 % of the step is our own threshold."""
 
-from __future__ import annotations
-
 from laptime.rules._evidence import DEVICE, Finding, Profile, finding
 from laptime.rules._reading import kernels, per_step, share, times
 
@@ -22,7 +20,6 @@ def rule(profile: Profile) -> Finding | None:
     number = sum(row.calls for row in conversions) / max(1, profile.overview.steps)
     return finding(
         profile,
-        "layout-conversion",
         f"{number:,.0f} kernels a step only convert between NCHW and NHWC: {times(profile, spent)}",
         gain_is="all time in these kernels; faster convolutions in the other layout come on top",
         limits=DEVICE,

@@ -3,8 +3,6 @@
 Lies when: the selections are views that a compiled program fuses away.
 Source: PyTorch's own profiler has the pattern (10 selects in a row); 100 a step and 5 % of it are our own."""
 
-from __future__ import annotations
-
 from laptime.rules._evidence import HOST, Finding, Profile, finding
 from laptime.rules._reading import idle_seconds, in_loader, is_loading, operators, per_step, share, times
 
@@ -28,7 +26,6 @@ def rule(profile: Profile) -> Finding | None:
     stack = next((own.frames for row in rows for own in row.stacks if not is_loading(own.frames)), [])
     return finding(
         profile,
-        "loop-indexing",
         f"{' and '.join(row.name for row in rows[:2])} {'is' if len(rows) == 1 else 'are'} called"
         f" {number:,.0f} times a step, element by element: {times(profile, host)} of the host",
         gain=min(host, idle_seconds(profile, "host")) if device else host,

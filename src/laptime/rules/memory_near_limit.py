@@ -4,8 +4,6 @@ Lies when: the profiled steps are not the largest (longest sample, validation). 
 allocator keeps in reserve is not counted, only that of tensors.
 Source: the TensorBoard plugin's 90 % of the device's memory."""
 
-from __future__ import annotations
-
 from laptime.kit.units import percent, show
 from laptime.rules._evidence import Finding, Profile, finding
 
@@ -26,7 +24,6 @@ def rule(profile: Profile) -> Finding | None:
     alive = f"; alive at the peak: {', '.join(live)}" if live else ""
     return finding(
         profile,
-        "memory-near-limit",
         f"tensors fill {percent(used)} of {row.device}"
         f" ({show(row.peak, 'B')} of {show(row.capacity, 'B')}){alive}",
         loud="advice",

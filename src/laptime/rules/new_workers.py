@@ -5,8 +5,6 @@ Silent without `laptime profile`, which times it, and where fewer than two epoch
 Lies when: the script ends after a few epochs, or makes its loader anew on purpose.
 Source: PyTorch's documentation of DataLoader, `persistent_workers`; 2 % of the loop is our own threshold."""
 
-from __future__ import annotations
-
 from laptime.kit.units import percent, show
 from laptime.rules._evidence import Finding, Profile, finding
 from laptime.rules._reading import WORTH, slowdown, turn
@@ -27,7 +25,6 @@ def rule(profile: Profile) -> Finding | None:
     epoch = plain.workers_ns * 1e-9 * plain.untraced_steps / plain.pauses
     return finding(
         profile,
-        "new-workers",
         f"the DataLoader starts and ends its workers in each of {plain.pauses} epochs: {show(epoch, 's')}"
         f" each time, {percent(part)} of the untraced loop",
         gain_is="starting and ending workers, and what first batches wait for them",

@@ -3,8 +3,6 @@
 Lies when: the host sleeps on purpose (a load generator, a rate limit).
 Source: our own: gaps of at least 1 ms and 20 times the usual one, without any event; 5 % of the step."""
 
-from __future__ import annotations
-
 from laptime.rules._evidence import Finding, Profile, finding
 from laptime.rules._reading import DATA_WAIT, share, times, unrecorded
 
@@ -18,7 +16,6 @@ def rule(profile: Profile) -> Finding | None:
         return None
     return finding(
         profile,
-        "not-recorded",
         f"no event shows what the program did in {times(profile, silent)}"
         + (": the profiler took or wrote out its buffers" if own else ""),
         loud="advice",

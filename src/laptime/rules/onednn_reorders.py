@@ -4,8 +4,6 @@ Lies when: weights are reordered once and then kept (frozen inference): the obse
 Source: oneDNN's guide to its verbose output; 5 % of the step is our own threshold: the primitives are
 those of a single step, and writing them down makes that step slower."""
 
-from __future__ import annotations
-
 from laptime.rules._evidence import Finding, Profile, finding
 from laptime.rules._facts import CONVOLUTION
 from laptime.rules._reading import in_loader, operators, per_step, share, step, times
@@ -33,7 +31,6 @@ def rule(profile: Profile) -> Finding | None:
         return None
     return finding(
         profile,
-        "onednn-reorders",
         f"oneDNN reorders tensors {calls:,} times a step: {bound}{times(profile, spent)}",
         reaches={"compute": spent},
         gain_is="the time in reorder primitives, at most that of all convolutions; faster convolutions in"

@@ -3,8 +3,6 @@
 Lies when: the copies are few and small (parameters at the start), or host memory is too short to pin.
 Source: PyTorch's guide to pinned memory; 1 % of the step is our own threshold."""
 
-from __future__ import annotations
-
 from laptime.kit.units import show
 from laptime.rules._evidence import Finding, Pool, Profile, finding
 from laptime.rules._reading import idle, idle_seconds, per_step, share, times
@@ -33,7 +31,6 @@ def rule(profile: Profile) -> Finding | None:
     gain = min(spent, sum(reaches.values()))
     return finding(
         profile,
-        "pageable-copies",
         f"copies to the device read pageable memory{rate}: {times(profile, spent)}",
         gain=gain,
         gain_is="copies while no kernel runs, and idle time in and after them: at most the copies",

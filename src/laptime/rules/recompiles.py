@@ -4,8 +4,6 @@ Lies when: the profiler was started before the warm-up had ended: then it was th
 Source: PyTorch marks compilation with `... (dynamo_timed)` from 2.5 on; 1 % of the step is our own threshold.
 """
 
-from __future__ import annotations
-
 import re
 
 from laptime.kit.text import count
@@ -36,7 +34,6 @@ def rule(profile: Profile) -> Finding | None:
     count = f"; frame {frame} has been compiled {times_compiled + 1} times" if times_compiled else ""
     return finding(
         profile,
-        "recompiles",
         f"torch.compile compiles inside the steps: {times(profile, spent)}{count}",
         gain=spent,
         gain_is="the longest of the nested ranges of compilation",
@@ -65,7 +62,6 @@ def _of_log(profile: Profile) -> Finding | None:
     guard = rows[-1].reasons[0]
     return finding(
         profile,
-        "recompiles",
         f"torch.compile compiles {function} ({place}) {count(len(rows), 'time')} again,"
         f" {show(spent, 's')} in all: {guard}",
         loud="advice",

@@ -5,8 +5,6 @@ not fit into memory; or the program makes one epoch only. The tuner reads sample
 Source: Mohan et al., "Analyzing and Mitigating Data Stalls in DNN Training", VLDB 2021; a tenth of the step
 is our own threshold."""
 
-from __future__ import annotations
-
 import re
 
 from laptime.rules._evidence import Finding, Profile, finding
@@ -33,7 +31,6 @@ def rule(profile: Profile) -> Finding | None:
     names = [row.name for row in work.preparing[:3]]
     return finding(
         profile,
-        "recomputed-samples",
         f"{', '.join(names)} ... prepare samples anew in every epoch: {times(profile, gain)} in the loader",
         gain_is="the wait for the loader, as far as its operators prepare samples: from the second epoch on",
         evidence={"operators": names, "share_of_loader": prepares},

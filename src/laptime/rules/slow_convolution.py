@@ -4,8 +4,6 @@ Lies when: the dtype (float64, integers) leaves no choice.
 Source: oneDNN names its reference implementations `ref` and `simple`; 5 % of the step is our own threshold.
 """
 
-from __future__ import annotations
-
 import re
 
 from laptime.rules._evidence import Finding, Profile, finding
@@ -32,7 +30,6 @@ def rule(profile: Profile) -> Finding | None:
     names = [f"{row.kind} ({row.implementation})" for row in plain] + [row.name for row in outside]
     return finding(
         profile,
-        "slow-convolution",
         f"{takes(list(dict.fromkeys(names)))} {times(profile, spent)} outside of oneDNN's fast code",
         gain_is="all time in these",
         limits=("cpu",),

@@ -4,8 +4,6 @@ Lies when: they run beside computing, or each is needed before the next can begi
 Source: nccl-tests (below about 1 MiB the time of a message hardly depends on its size); PyTorch's DDP buckets
 gradients for this reason (`bucket_cap_mb`, 25 MB). 50 a step and 2 % of it are our own thresholds."""
 
-from __future__ import annotations
-
 from laptime.kit.units import show
 from laptime.rules._evidence import DEVICE, Finding, Profile, finding
 from laptime.rules._reading import WORTH, per_step, share, times
@@ -26,7 +24,6 @@ def rule(profile: Profile) -> Finding | None:
     size = f", {show(worst.bytes / worst.calls, 'B')} each" if worst.bytes else ""
     return finding(
         profile,
-        "small-collectives",
         f"{number:,.0f} {worst.kind} of less than 1 MiB a step{size}: {times(profile, gain)} while nothing"
         " computes",
         gain_is="all time of these collectives while nothing computes",

@@ -4,8 +4,6 @@ Lies when: clocks of different machines were brought together by collectives tha
 one step is too few to separate a habit from an accident.
 Source: our own: half of all waiting, and waiting of 5 % of the step; TraceML scores stragglers alike."""
 
-from __future__ import annotations
-
 from laptime.kit.units import show
 from laptime.rules._evidence import Finding, Profile, finding
 from laptime.rules._reading import ENOUGH_STEPS, per_step, share, step
@@ -30,7 +28,6 @@ def rule(profile: Profile) -> Finding | None:
     why = f": {late.why}" if late.why else ""
     return finding(
         profile,
-        "straggler",
         f"{arrivals(late)}, {show(mean, 's')} per step and rank{why}",
         gain=most,
         gain_is="waiting of the rank that waits longest",

@@ -4,8 +4,6 @@ Lies when: the wait is needed (a check for NaN, a decision on the device's resul
 for its own measurement. A wait that leaves no gap costs nothing and is not reported.
 Source: PyTorch's performance guide; 2 % of the step is our own threshold."""
 
-from __future__ import annotations
-
 import re
 
 from laptime.records.overview import IdleCause, Synchronisation
@@ -39,7 +37,6 @@ def rule(profile: Profile) -> Finding | None:
     change, optimization = _mend(name, worst)
     return finding(
         profile,
-        "synchronisation",
         f"{name or (worst.call if worst is not None else 'a call')}"
         f"{'' if name else ' outside of all operators'} makes the host wait for the device{count}"
         f"{call if name else ''};"

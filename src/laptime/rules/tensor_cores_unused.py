@@ -7,8 +7,6 @@ precision. The bound on the gain: half-precision tensor cores have 8 times the f
 (125 / 15.7 TFLOP/s) and 15 to 28 times that of an A100, H100 or B200 (312 / 19.5, 990 / 67, 2250 / 80:
 NVIDIA's data sheets); other kernels become at most twice as fast, for half the bytes."""
 
-from __future__ import annotations
-
 import re
 
 from laptime.kit.units import percent
@@ -44,7 +42,6 @@ def rule(profile: Profile) -> Finding | None:
     name = profile.accelerators[0].name or "the device"
     return finding(
         profile,
-        "tensor-cores-unused",
         f"{name} has tensor cores, but no kernel uses them; {percent(eligible)} of their time is"
         " convolutions and matrix products that could",
         gain_is=f"eligible kernels at most {faster:g} times as fast, other kernels at most"

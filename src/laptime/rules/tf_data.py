@@ -4,8 +4,6 @@ Lies when: the pipeline was still filling its buffers (first steps of an epoch),
 then later steps wait less. Parallel stages do not help when all cores are busy already.
 Source: the TensorBoard plugin's 5 % of the mean step, as for a DataLoader."""
 
-from __future__ import annotations
-
 import re
 
 from laptime.rules._evidence import Finding, Profile, finding
@@ -27,7 +25,6 @@ def rule(profile: Profile) -> Finding | None:
     how = ", although it prefetches" if ahead else " and nothing prefetches" if stages else ""
     return finding(
         profile,
-        "tf-data",
         f"the tf.data pipeline is waited for {times(profile, waited)}{how}",
         gain_is="wait for the next element",
         evidence={"wait_s_per_step": waited, "share": share(profile, waited), "stages": stages[:8]},

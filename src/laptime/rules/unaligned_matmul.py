@@ -4,8 +4,6 @@ Lies when: the library pads inside, as cuBLAS does for many shapes from version 
 Source: NVIDIA's guide to matrix multiplication; PyTorch's own profiler has the same pattern; 2 % is our own.
 """
 
-from __future__ import annotations
-
 from laptime.records.tables import OperatorRow
 from laptime.rules._evidence import DEVICE, Finding, Profile, finding
 from laptime.rules._reading import NARROW, WORTH, only, per_step, shapes, share, times
@@ -23,7 +21,6 @@ def rule(profile: Profile) -> Finding | None:
     worst = max(unaligned, key=lambda row: row.device_self_ns)
     return finding(
         profile,
-        "unaligned-matmul",
         f"{worst.name} of {' x '.join(str(shape) for shape in matrices(worst))} in half precision:"
         f" dimensions that are not multiples of {MULTIPLE} take {times(profile, spent)}",
         gain_is="all time in these products",

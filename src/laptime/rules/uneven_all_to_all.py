@@ -5,8 +5,6 @@ Source: TraceLens's latency and skew of collectives; half of the time in all_to_
 waiting
 and 5 % of the step are our own thresholds."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 from laptime.kit.units import percent
@@ -39,7 +37,6 @@ def rule(profile: Profile) -> Finding | None:
     rank, caused = late.most_common(1)[0]
     return finding(
         profile,
-        "uneven-all-to-all",
         f"{percent(waiting / spent)} of the time in all_to_all is waiting, {percent(caused / waiting)} of it"
         f" for rank {rank}: {times(profile, gain)} on the mean rank",
         gain_is="waiting in all_to_all, the mean over the ranks that were read",

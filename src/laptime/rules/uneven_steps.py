@@ -3,8 +3,6 @@
 Lies when: long steps are meant (validation, checkpoint, log), or lengths of samples differ.
 Source: our own: half as long again as the median."""
 
-from __future__ import annotations
-
 from laptime.kit.units import show
 from laptime.records.overview import Breakdown
 from laptime.rules._evidence import Finding, Profile, finding
@@ -46,7 +44,6 @@ def rule(profile: Profile) -> Finding | None:
     length = show((worst.end_ns - worst.start_ns) * 1e-9, "s")
     return finding(
         profile,
-        "uneven-steps",
         f"{'the first ' if warm else ''}{len(long)} of {len(lengths)} steps"
         f" {'is' if len(long) == 1 else 'are'} at least {FACTOR:g} times as long as the median"
         f" ({show(median * 1e-9, 's')}); step {worst.number} takes {length},"

@@ -4,8 +4,6 @@ Lies when: parameters are few and large, so that each kernel has enough to do.
 Source: PyTorch's performance guide and its own profiler's single-tensor pattern; over 100 kernels (on a CPU:
 operators) per step and 2 % of it are our own thresholds."""
 
-from __future__ import annotations
-
 from laptime.kit.units import show
 from laptime.rules._evidence import Finding, Profile, finding, optimizer_switch
 from laptime.rules._reading import WORTH, marks, operators, per_step, removable, share, times
@@ -38,7 +36,6 @@ def rule(profile: Profile) -> Finding | None:
         return None
     return finding(
         profile,
-        "unfused-optimizer",
         f"{name}.step launches {pieces:,.0f} kernels a step: {show(on_device, 's')} on the device and"
         f" on the host {times(profile, host)}"
         if device

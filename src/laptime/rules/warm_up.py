@@ -3,8 +3,6 @@
 Lies when: the first recorded step is long by chance (a checkpoint, another program on this machine).
 Source: our own: at least twice as long as the median of at least three settled steps, of which none is."""
 
-from __future__ import annotations
-
 from laptime.kit.text import count
 from laptime.kit.units import show
 from laptime.rules._evidence import Finding, Profile, finding
@@ -23,7 +21,6 @@ def rule(profile: Profile) -> Finding | None:
     what = "warm-up" if did or profile.reconciled is None else "by chance, for untraced ones had settled"
     return finding(
         profile,
-        "warm-up",
         f"the first {count(first, 'step') if first > 1 else 'step'} took {beyond} more than settled ones of"
         f" {usual}: {what} ({', '.join(did) or 'no event says what it did'}), left out of all figures",
         loud="info",

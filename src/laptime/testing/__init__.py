@@ -5,10 +5,7 @@ One function for each kind of extension; call it from one test:
     from laptime.testing import check_report
 
     def test_csv_keeps_the_contract() -> None:
-        check_report("csv")
-"""
-
-from __future__ import annotations
+        check_report("csv")"""
 
 from laptime.testing.backends import check_backend as check_backend
 from laptime.testing.conformance import Broken as Broken

@@ -1,7 +1,5 @@
 """Does a backend keep the contract of `measure/protocol.py`?"""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 
@@ -23,16 +21,10 @@ def check_backend(
 ) -> None:
     """A backend loads a target, calls it with every batch size, and tells what it knows in plain data.
 
-    Args:
-        name: file name or entry point.
-        target: something small that it can run.
-        device: where.
-        batches: batch sizes that the target can take.
-
-    Raises:
-        Broken: it does not keep the contract; the sentence says how.
-        Unavailable: its framework is not installed, so only its outside could be checked.
-    """
+    name: file name or entry point. target: something small that it can run. device: where. batches: batch
+    sizes that the target can take.
+    Raises Broken: it does not keep the contract; the sentence says how. Unavailable: its framework is not
+    installed, so only its outside could be checked."""
     module = documented("backends", name)
     takes(module.available)
     takes(module.open, "variant")

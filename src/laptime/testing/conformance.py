@@ -12,8 +12,6 @@ Example runs and profiles ship with laptime, and reports, checks and rules are t
 `profiles`. `tests/fixtures` makes them; `tests/golden/test_examples.py` fails when a file is stale, and
 rewrites it."""
 
-from __future__ import annotations
-
 import gzip
 import inspect
 from collections.abc import Iterable
@@ -207,10 +205,7 @@ def check_command(name: str, *, room: str = "commands") -> None:
 
     command = documented(room, name).command
     need(isinstance(command, click.Command), f"{room}/{name}: `command` is not a click command")
-    need(
-        command.name == name.replace("_", "-"),
-        f"{room}/{name}: the command calls itself {command.name!r}",
-    )
+    need(command.name == name.replace("_", "-"), f"{room}/{name}: the command calls itself {command.name!r}")
     need(command.help, f"{room}/{name} has no help")
     for option in command.params:
         if isinstance(option, click.Option):

@@ -12,8 +12,6 @@ Faults are data: the n-th request gets the n-th of `Script.answers`, and round a
 `python -m laptime.testing.http_server PORT SCRIPT` serves a script (JSON) and prints its address. Flags say
 the same: `--port 8000 --slots 4`."""
 
-from __future__ import annotations
-
 import asyncio
 import heapq
 import os

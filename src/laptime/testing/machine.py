@@ -5,8 +5,6 @@
 
 Every session it opens answers the real protocol, so everything above the worker is the real program."""
 
-from __future__ import annotations
-
 import math
 import random
 from dataclasses import dataclass, field
@@ -75,7 +73,7 @@ class ScriptedMachine:
             self._burst_until = self._time + burst
             self._quiet_until = self._burst_until + burst * (1 - self.neighbour) / self.neighbour
 
-    def open_session(self, variant: Variant) -> ScriptedSession:
+    def open_session(self, variant: Variant) -> "ScriptedSession":
         return ScriptedSession(self, variant)
 
     def speed(self) -> float:

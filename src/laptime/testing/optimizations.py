@@ -14,10 +14,7 @@ test gives.
     load("channels_last").apply(loop, {})
     with loop.in_forward():
         loss = net(loop.convert(images)).sum()
-    loop.undo()
-"""
-
-from __future__ import annotations
+    loop.undo()"""
 
 import copy
 import inspect
@@ -94,8 +91,7 @@ class FakeLoop(Loop):
 
 def check_optimization(name: str, *more: LoopProfile) -> None:
     """A change: declared, proposed and bounded by pure functions, attached and taken off, edited or refused.
-    name: of the room `optimizations`. more: loop profiles that make it speak, if none of `stories()` does.
-    """
+    name: of the room `optimizations`. more: loop profiles that make it speak, if none of `stories()` does."""
     documented("optimizations", name)
     own = load(name)
     _check_declared(name, own)

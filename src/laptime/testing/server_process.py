@@ -1,7 +1,5 @@
 """A scripted server in a process of its own: started, asked, and ended with a block."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import signal
@@ -40,10 +38,7 @@ def arguments(words: Sequence[str], script: type[S]) -> tuple[int, S]:
     """Port and script of a server's command line: `PORT JSON`, or flags as servers have them.
 
     `--port 8000 --slots 4 --cost.base 0.02`: a field of the script each, a dot before those of its parts.
-
-    Raises:
-        SystemExit: a word is neither, or a value is none of its field.
-    """
+    Raises SystemExit: a word is neither, or a value is none of its field."""
     if words and not words[0].startswith("--"):
         return int(words[0]), msgspec.json.decode(words[1], type=script)
     fields: dict[str, Any] = {}
@@ -81,7 +76,7 @@ def started(kind: type[P], module: str, script: msgspec.Struct, *, port: int) ->
             process.stdout.close()
 
 
-async def serve(application: web.Application, port: int, **options: Any) -> None:
+async def serve(application: "web.Application", port: int, **options: Any) -> None:
     """Serve on 127.0.0.1 for ever; the address is printed. options: as for `aiohttp.web.AppRunner`."""
     from aiohttp import web
 

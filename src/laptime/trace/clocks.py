@@ -7,8 +7,6 @@
 Lies when: one stream in the file stands for several (graphs are left as they are, and so are files in which
 more than `FEW` of the work overlaps); the distance between launch and work is an estimate after a move."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -4,8 +4,6 @@ A collective's kernel runs from the arrival of its own rank until all have got w
 of its durations, that of the last arriver, is the transfer, and what the others take longer is waiting.
 Sources: latency and skew as TraceLens' NCCL analyser defines them; bandwidths as nccl-tests do."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections import defaultdict

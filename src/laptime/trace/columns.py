@@ -3,8 +3,6 @@
 Times are int64 nanoseconds since the first event of the file (`Trace.origin` puts them back on the clock of
 the machine). Names and texts are indices into `Trace.texts`; -1 is "not in the file"."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, NamedTuple

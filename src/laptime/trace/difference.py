@@ -2,8 +2,6 @@
 
 Pure functions on records: a profile made years ago can be compared."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping
 from operator import attrgetter
@@ -64,8 +62,7 @@ def difference(before: Profile, after: Profile) -> Difference:
 def _interval(before: Profile, after: Profile) -> tuple[float, float] | None:
     """95 % interval of the ratio of the mean steps: Welch's t on the logarithms of the steps.
 
-    Lies when: the steps of a trace are alike and other runs are not; it knows nothing of those.
-    """
+    Lies when: the steps of a trace are alike and other runs are not; it knows nothing of those."""
     logs = [
         [math.log(step.end_ns - step.start_ns) for step in each.steps if step.end_ns > step.start_ns]
         for each in (before, after)

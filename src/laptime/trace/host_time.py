@@ -22,8 +22,6 @@ No recorded event explains
 
 Lies when: threads that were not recorded do the work; or a thread beside the loop is always in some range."""
 
-from __future__ import annotations
-
 import re
 from typing import NamedTuple
 

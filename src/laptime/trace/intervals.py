@@ -4,8 +4,6 @@ A set is a `Ranges` of half-open ranges [start, end): sorted, without overlaps, 
 ranges are joined. `union` makes one from any arrays. All results are exact. The tree over host ranges is by
 thread and time containment; groups are by integer codes, which are not sorted if there are few of them."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np

@@ -4,8 +4,6 @@ Every family is a function of texts that returns one bool each; `rows` applies i
 that each distinct name is looked at once. Names tell what somebody called a thing, not what it does: each
 family says when it lies."""
 
-from __future__ import annotations
-
 import csv
 import re
 from collections.abc import Callable, Sequence
@@ -66,8 +64,7 @@ is_communication = _holding(
 """Kernels that talk to other ranks: NCCL and RCCL of all ages (ncclKernel_*, ncclDevKernel_*), oneCCL,
 MSCCL++, symmetric-memory and multimem kernels, custom all-reduces (vLLM's, one-shot ...), and DeepEP.
 
-Lies when: a library hides a collective inside a fused kernel whose name does not say so.
-"""
+Lies when: a library hides a collective inside a fused kernel whose name does not say so."""
 is_tensor_core_eligible_plugin = matching(
     r"^(aten::(_convolution|conv[123]d|conv_tbc|conv_transpose[123]d|convolution|cudnn_convolution(_transpose)?"
     r"|cudnn_convolution(_transpose)?_backward(_weight|_input)?|prelu|addmm_?|addmv|addr|matmul|mm|mv|linear"
@@ -87,8 +84,7 @@ _later_eligible = matching(
 def is_tensor_core_eligible(texts: Sequence[str]) -> Mask:
     """Operators that could use tensor cores: the plugin's names and those of later torch, attention included.
 
-    Lies when: shapes or dtypes leave no choice (odd sizes, float64 before Ampere).
-    """
+    Lies when: shapes or dtypes leave no choice (odd sizes, float64 before Ampere)."""
     return is_tensor_core_eligible_plugin(texts) | _later_eligible(texts)
 
 
@@ -99,8 +95,7 @@ is_dataloader = matching(
 """Waiting for a batch: `enumerate(DataLoader)#....__next__`, `enumerate(DataPipe)#...`; `IteratorGetNext` of
 tf.data.
 
-Lies when: a loader of one's own, or DALI, has other names.
-"""
+Lies when: a loader of one's own, or DALI, has other names."""
 is_input_stage = matching(r"^(Iterator|MakeIterator)::|^Prefetch(Produce|Consume)$")
 """Stages of a tf.data pipeline, most of which run ahead of the loop on threads of their own."""
 is_launch = matching(r"^(cuda|hip|cu|mtia|xpu)\w*Launch\w*(Kernel|ExC)|GraphLaunch")
@@ -123,8 +118,7 @@ is_preprocessing = matching(
 )
 """Samples are decoded, resized, normalised or tokenised on the host: libraries that do nothing else.
 
-Lies when: a library resizes on the device; then its operators launch, and the device is not idle.
-"""
+Lies when: a library resizes on the device; then its operators launch, and the device is not idle."""
 is_optimizer = matching(r"^Optimizer\.(step|zero_grad)#")
 """What an optimizer does: `Optimizer.step#AdamW.step`."""
 is_fusible = matching(
@@ -134,8 +128,7 @@ is_fusible = matching(
 """Kernels that compute elementwise, reduce or copy: what a compiler fuses, those of Triton's poi, red, per
 included.
 
-Lies when: a library names its own elementwise kernels otherwise; they are then left out.
-"""
+Lies when: a library names its own elementwise kernels otherwise; they are then left out."""
 _STEP = re.compile(r"^ProfilerStep#(\d+)$")
 is_step = matching(_STEP.pattern)  # `ProfilerStep#N`: `profiler.step()` was called
 

@@ -15,8 +15,6 @@ Every instant of a step on that thread belongs to one phase; the first that fits
 
 A phase's device time is that of the work launched meanwhile, on whichever thread, whenever it ran."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

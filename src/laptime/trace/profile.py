@@ -10,8 +10,6 @@ are a habit, and no beginning.
 
 Lies when: the first recorded step is long by chance (a checkpoint, another program on this machine)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace

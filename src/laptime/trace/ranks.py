@@ -5,8 +5,6 @@ share(view) in the process that read the file -> RankShare -> combine([...]) whe
 A worker, one for each CPU, is `python -m laptime.trace.ranks`; it is asked for one file after the other and
 answers with a RankShare as MessagePack, or with a sentence on what is wrong."""
 
-from __future__ import annotations
-
 import os
 import sys
 import threading

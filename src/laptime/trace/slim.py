@@ -4,8 +4,6 @@ Left out: stacks, shapes, Python functions but those that load data, and single 
 tracks of utilisation, queue length and memory. Times are exact: microseconds with three decimals since
 `baseTimeNanoseconds`."""
 
-from __future__ import annotations
-
 import gzip
 import itertools
 from collections.abc import Iterator

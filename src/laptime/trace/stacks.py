@@ -4,8 +4,6 @@ From the Python functions around it, if the trace has any there, else from the `
 (`with_stack` up to torch 1.11; later ones write it if they are told to be verbose, and then both say the
 same). Functions that differ only by the address of an object or the number of a module are one place."""
 
-from __future__ import annotations
-
 import re
 from typing import NamedTuple
 

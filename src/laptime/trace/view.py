@@ -7,8 +7,6 @@ Steps know the device: they come from `ProfilerStep#N` on the host and the work 
 rules are those of the PyTorch Profiler TensorBoard plugin (kineto, tb_plugin), with its faults left out:
 annotations projected onto streams never count, and driver calls launch as runtime calls do."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import wraps
 from typing import NamedTuple, TypeVar

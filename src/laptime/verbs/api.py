@@ -1,7 +1,5 @@
 """The Python API: laptime.bench, laptime.compare, laptime.load, laptime.open_run."""
 
-from __future__ import annotations
-
 import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -47,8 +45,7 @@ def bench(model: Any, inputs: Any = None, *, on_event: Listener | None = None, *
         The run; `run.latency` and `run.throughput` are its headline.
 
     Raises:
-        UsageError: the request is impossible.
-    """
+        UsageError: the request is impossible."""
     objects = {} if isinstance(model, str) else _name_all(model if isinstance(model, list) else [model])
     own = {"targets": [*objects] or [model], "save": False, "dtype": [AS_IT_IS if objects else "float32"]}
     request = make_request(BenchRequest, options, "laptime.bench", **own)
@@ -67,8 +64,7 @@ def bench_call(call: Callable[[], Any], *, budget: float, name: str = "", save: 
 
     Args:
         budget: seconds of measuring.
-        save: keep the run under .laptime/.
-    """
+        save: keep the run under .laptime/."""
     return bench(add_wait(call), budget=budget, backends=["null"], regimes=["isolated"], name=name, save=save)
 
 
@@ -140,8 +136,7 @@ def compare(a: Any, b: Any, inputs: Any = None, *, force: bool = False, **option
 
     Raises:
         UsageError: conditions differ and `force` is not set, no case is shared, one is a run and the other
-            a model, or too little was measured. UserCodeError: a model fails.
-    """
+            a model, or too little was measured. UserCodeError: a model fails."""
     models = [side for side in (a, b) if not isinstance(side, AnyRun | str)]
     if len(models) == 1:
         raise UsageError(

@@ -1,7 +1,5 @@
 """`check`: is a run within its budgets, and not worse than a baseline?"""
 
-from __future__ import annotations
-
 import fnmatch
 import re
 import shlex
@@ -26,7 +24,7 @@ from laptime.kit.units import share
 from laptime.launch import interpreter
 from laptime.launch.git_worktree import Revision, checked_out
 from laptime.launch.worker import Worker, WorkerProcess
-from laptime.records.case import Case, case_key
+from laptime.records.case import Axis, Case, case_key
 from laptime.records.check import Verdict
 from laptime.records.check import summary as summary
 from laptime.records.comparison import Comparison
@@ -146,8 +144,7 @@ def check(
         force: check runs that were made under different conditions.
 
     Raises:
-        UsageError: there is nothing to check against, or no such run.
-    """
+        UsageError: there is nothing to check against, or no such run."""
     rules = rules_of(budgets, tolerance)
     reference = against or rules.against
     refuse_nothing(rules, has_baseline=bool(reference))
@@ -315,15 +312,9 @@ def _abstain(case: Case, sentence: str) -> Verdict:
 
 def present(run: Run) -> Run:
     """For a run of every target at a revision and now, return today's cases under the keys they had alone."""
-    axes = {c.key: {name: v for name, v in c.axes.items() if name != "again"} for c in run.cases}
-    return structs.replace(
-        run,
-        cases=[
-            structs.replace(case, key=case_key(case.target, axes[case.key]), axes=axes[case.key])
-            for case in run.cases
-            if _is_second(case)
-        ],
-    )
+    today = [(case, _own_axes(case)) for case in run.cases if _is_second(case)]
+    cases = [structs.replace(case, key=case_key(case.target, axes), axes=axes) for case, axes in today]
+    return structs.replace(run, cases=cases)
 
 
 def of_pairs(run: Run) -> list[Comparison]:
@@ -342,8 +333,12 @@ def _is_second(case: Case) -> bool:
 
 
 def _twin(case: Case) -> tuple[object, ...]:
-    axes = {name: value for name, value in case.axes.items() if name != "again"}
-    return (case.target, *axes.items())
+    return (case.target, *_own_axes(case).items())
+
+
+def _own_axes(case: Case) -> dict[str, Axis]:
+    """Those that tell it from the other cases of its side."""
+    return {name: value for name, value in case.axes.items() if name != "again"}
 
 
 # A target now and at an earlier revision, measured side by side: every target runs twice, interleaved as any

@@ -1,7 +1,5 @@
 """`compare`: two stored runs, case by case, in words."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 
@@ -25,14 +23,12 @@ BETWEEN_RUNS = 0.02
 """Standard deviation, as a share, assumed between two runs of one program at different times.
 
 Runs that were not interleaved do not share the machine's drift; their samples do not show how large
-it was.
-"""
+it was."""
 BETWEEN_RUNS_VIRTUAL = 0.15
 """The same on a virtual machine: its guest cannot see who else uses the cores it runs on.
 
 On a shared two-core guest one program was seen to run for minutes at one of two speeds 1.4 apart, without
-run delay or steal in either (docs/measurements.md).
-"""
+run delay or steal in either (docs/measurements.md)."""
 DF_APART = 6.0  # degrees of freedom of a difference between two runs, about: neither error is well known
 
 

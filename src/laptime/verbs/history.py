@@ -1,7 +1,5 @@
 """`history`: a metric over stored runs, commits and versions, and where its level changed."""
 
-from __future__ import annotations
-
 import fnmatch
 import itertools
 from contextlib import suppress
@@ -48,8 +46,7 @@ def history(
         force: put runs of different conditions together.
 
     Raises:
-        UsageError: no stored run matches, or none has this metric.
-    """
+        UsageError: no stored run matches, or none has this metric."""
     histories: dict[tuple[str, _Conditions], History] = {}
     newest: dict[tuple[str, _Conditions], RunLevels] = {}
     metrics: dict[str, None] = {}

@@ -1,7 +1,5 @@
 """A run as Python code gets it: the record, with its numbers, reports and a short text at hand."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -55,7 +53,7 @@ class Run(records.Run, frozen=True, kw_only=True):
         document: dict[str, Any] = msgspec.json.decode(registry.load("reports", "json").render(self))
         return document
 
-    def to_pandas(self) -> pd.DataFrame:
+    def to_pandas(self) -> "pd.DataFrame":
         """One row a statistic of a case: axes of the case, tag, value, unit, low, high, n, regime.
         Raises Unavailable: pandas is not installed."""
         try:

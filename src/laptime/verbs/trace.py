@@ -1,10 +1,7 @@
 """`trace`: where the time goes in profiler traces of one job, one file or one a rank.
 
 paths ── files of each rank ── the first: every table ──────────┐
-                          └── the others: a share each ── ranks ┴── verdict, findings, difference ── Run
-"""
-
-from __future__ import annotations
+                          └── the others: a share each ── ranks ┴── verdict, findings, difference ── Run"""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -65,8 +62,7 @@ def trace(
         rank: whose tables to show; that of the first file unless given.
 
     Raises:
-        UsageError: a path does not exist, or is no trace; no file is of that rank. NoTraces: in a folder.
-    """
+        UsageError: a path does not exist, or is no trace; no file is of that rank. NoTraces: in a folder."""
     live = LiveRun("trace", emit)
     before = analyse(against, live) if against else None
     profile = beside_ceilings(analyse(paths, live, slim=slim, rank=rank))

@@ -5,8 +5,7 @@ the model lie the inputs it was traced with, others, and what PyTorch made of th
 
     model.onnx     (and model.onnx.data, from 1.5 GB on)
     calls.npz      inputs and outputs (`measure.recorded_calls`), floats of half precision as float32
-    about.json     opset, batch, versions, seconds, counts
-"""
+    about.json     opset, batch, versions, seconds, counts"""
 
 from __future__ import annotations
 

@@ -10,8 +10,6 @@ MACs are FLOPs / 2, as everywhere in laptime. The graph is the one in the file, 
 
 Lies when: nodes that multiply have no formula (the receipt names them), or shapes stay unknown."""
 
-from __future__ import annotations
-
 import copy
 import math
 from collections import Counter

@@ -5,8 +5,6 @@ The names of an ONNX file's dimensions, which OpenVINO drops when it reads the f
 Read from the bytes, so that neither the package onnx is needed nor the weights are loaded. Numbers of fields:
 github.com/onnx/onnx/blob/main/onnx/onnx.proto."""
 
-from __future__ import annotations
-
 import mmap
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """A model file with a runtime around it, as `measure/protocol.py` asks: ONNX Runtime and OpenVINO alike."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace

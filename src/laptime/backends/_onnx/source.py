@@ -1,7 +1,5 @@
 """Where a model comes from: a file of the user's, or a PyTorch target exported on the way."""
 
-from __future__ import annotations
-
 import fcntl
 import hashlib
 import json

@@ -6,10 +6,7 @@ Nothing here imports jax before `open`, `open_object` or `imports` is called.
 
     program     what a user's function returned, as a pure function of its parameters; its inputs; devices,
                 and what jax raises as laptime's errors
-    model       a loaded target and its workloads
-"""
-
-from __future__ import annotations
+    model       a loaded target and its workloads"""
 
 import os
 from typing import TYPE_CHECKING, Any
@@ -33,7 +30,7 @@ def imports(variant: Variant) -> None:
     import_framework("jax", next=install("jax"))
 
 
-def open(variant: Variant) -> JaxModel:
+def open(variant: Variant) -> "JaxModel":
     """The target of a variant, its parameters on the device in the dtype asked for. Compiles nothing yet.
     Raises Unavailable: jax or the device is not there. TargetError, UserCodeError, OutOfMemory: see
     `targets`."""
@@ -57,7 +54,7 @@ def open(variant: Variant) -> JaxModel:
         raise explain(error, f"{variant.target} could not be loaded") from error
 
 
-def open_object(subject: Any, inputs: Any, variant: Variant) -> JaxModel:
+def open_object(subject: Any, inputs: Any, variant: Variant) -> "JaxModel":
     """A callable of this process; `inputs` may be a function of the batch size. It is not changed.
     Raises UsageError: it is not callable, or threads are asked for: XLA's are made once a process."""
     imports(variant)

@@ -7,8 +7,6 @@ a device works in order.
 Lies when: the function closes over its weights: they are constants of the program then, are not counted as
 parameters, and XLA may fold them away."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from typing import Any

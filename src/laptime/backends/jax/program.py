@@ -4,8 +4,6 @@ Inputs of a batch size, and trees of arrays: walked, moved, put in words.
 
 Where a model runs, and what JAX raises, as laptime's errors. Only exhausted memory is OutOfMemory."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from typing import Any, NamedTuple

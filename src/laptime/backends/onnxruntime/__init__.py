@@ -6,8 +6,6 @@
 A session is made when the target is loaded; sizes that the file leaves open stay open in it. On accelerators
 inputs and outputs stay on the device (IO binding). Nothing here imports onnxruntime before it is asked to."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -65,9 +63,7 @@ def available() -> dict[str, str]:
 def check(variant: Variant) -> None:
     """Refuse what this backend cannot do. Raises UsageError: the variant asks for such a thing."""
     refuse_torch_options(
-        variant,
-        "onnxruntime",
-        why="that is a setting of PyTorch; ONNX Runtime has --option optimization=...",
+        variant, "onnxruntime", why="that is a setting of PyTorch; ONNX Runtime has --option optimization=..."
     )
     if variant.dtype not in (*DTYPES, "auto"):
         raise UsageError(
@@ -111,12 +107,11 @@ def provider_of(variant: Variant) -> tuple[str, int]:
 
 def imports(variant: Variant) -> None:
     import_framework(
-        "onnxruntime",
-        next=f"{install('onnx')}, or for CUDA: pip install onnxruntime-gpu onnx onnxscript",
+        "onnxruntime", next=f"{install('onnx')}, or for CUDA: pip install onnxruntime-gpu onnx onnxscript"
     )
 
 
-def open(variant: Variant) -> FileModel:
+def open(variant: Variant) -> "FileModel":
     """The target of a variant in a session on its device.
     Raises Unavailable: ONNX Runtime, what exports need, or the device is not there. TargetError,
     UserCodeError: the target does not exist, or cannot be exported or run. UsageError: the variant asks for
@@ -133,7 +128,7 @@ def open(variant: Variant) -> FileModel:
     return FileModel(variant, source, partial(Session, variant, provider, number))
 
 
-def open_object(subject: Any, inputs: Any, variant: Variant) -> FileModel:
+def open_object(subject: Any, inputs: Any, variant: Variant) -> "FileModel":
     """An `onnxruntime.InferenceSession` of this process; `inputs`: one array, or a list in the model's order.
     Raises UsageError: it is none."""
     imports(variant)

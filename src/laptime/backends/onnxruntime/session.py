@@ -1,7 +1,5 @@
 """A session of ONNX Runtime as `_onnx.model` asks for it: calls, counts, and what it says of itself."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from functools import partial
@@ -41,7 +39,7 @@ class Session:
             self._provider = "cpu"
 
     @classmethod
-    def of(cls, variant: Variant, session: Any) -> Session:
+    def of(cls, variant: Variant, session: Any) -> "Session":
         self = cls.__new__(cls)
         effective = session.get_providers()[0].removesuffix("ExecutionProvider")
         short = {name: short for short, name in PROVIDERS.items()}.get(effective, effective.lower())

@@ -9,8 +9,6 @@ float32 model if the CPU has it. With `hint=throughput` several requests are und
 starts one, and the `saturated` regime shows what that is good for. Nothing here imports openvino before it is
 asked to."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -92,7 +90,7 @@ def imports(variant: Variant) -> None:
     import_framework("openvino", next=install("openvino"))
 
 
-def open(variant: Variant) -> FileModel:
+def open(variant: Variant) -> "FileModel":
     """The target of a variant, read and ready to be compiled for its device.
     Raises Unavailable: OpenVINO, what exports need, the device, or its arithmetic in this dtype is not there.
     TargetError, UserCodeError: the target does not exist, or cannot be exported or read. UsageError: the
@@ -112,7 +110,7 @@ def open(variant: Variant) -> FileModel:
     return FileModel(variant, source, partial(Compiled, variant, device))
 
 
-def open_object(subject: Any, inputs: Any, variant: Variant) -> FileModel:
+def open_object(subject: Any, inputs: Any, variant: Variant) -> "FileModel":
     """An `openvino.Model` of this process; `inputs`: one array, or a list in the model's order.
     Raises UsageError: it is none."""
     imports(variant)

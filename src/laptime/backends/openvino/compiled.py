@@ -10,8 +10,6 @@ Parameters and FLOPs of a model with known shapes, from OpenVINO's graph.
 
 Lies when: nodes that multiply have no formula (the receipt names them)."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections import Counter

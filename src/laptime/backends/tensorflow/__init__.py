@@ -6,10 +6,7 @@ Nothing here imports tensorflow before `open`, `open_object` or `imports` is cal
     place       devices, threads, versions and knobs; how to wait; what TensorFlow raises
     prepare     settings, dtype, inputs (told by the model, too) and running statistics of a program
     model       a loaded target and its workloads
-    count       parameters, MACs and FLOPs with receipt
-"""
-
-from __future__ import annotations
+    count       parameters, MACs and FLOPs with receipt"""
 
 import os
 from importlib import import_module
@@ -45,9 +42,7 @@ def import_all(packages: tuple[str, ...] = ()) -> None:
             module = import_module(package)
         except ImportError as error:
             raise Unavailable(
-                f"{package} cannot be imported",
-                why=str(error).partition("\n")[0],
-                next=install("tensorflow"),
+                f"{package} cannot be imported", why=str(error).partition("\n")[0], next=install("tensorflow")
             ) from error
         if package == "keras" and module.config.backend() != "tensorflow":
             raise Unavailable(
@@ -69,7 +64,7 @@ def imports(variant: Variant) -> None:
     import_all(parse(variant.target).packages)
 
 
-def open(variant: Variant) -> TensorflowModel:
+def open(variant: Variant) -> "TensorflowModel":
     """The target of a variant on its device. Traces and compiles nothing yet.
     Raises Unavailable: TensorFlow or the device is not there. TargetError, UserCodeError, OutOfMemory: see
     `laptime.targets`. UsageError: the model cannot run in the dtype or mode asked for."""
@@ -79,7 +74,7 @@ def open(variant: Variant) -> TensorflowModel:
     return load(variant)
 
 
-def open_object(subject: Any, inputs: Any, variant: Variant) -> TensorflowModel:
+def open_object(subject: Any, inputs: Any, variant: Variant) -> "TensorflowModel":
     """A model or function of this process; `inputs` as in `laptime.targets.Program`, or by batch size.
 
     The object is not changed. Threads and visible devices can be chosen only before TensorFlow has started.

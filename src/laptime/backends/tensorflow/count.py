@@ -7,8 +7,6 @@ by it EfficientNetB0 at 224 has 0.39 GMACs. TensorFlow's profiler counts additio
 Lies when: operators that multiply have no formula (the receipt names them), or loops run (their inside is not
 counted)."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator

@@ -1,7 +1,5 @@
 """Where a TensorFlow model runs: devices, threads, how to wait, versions, knobs; what TensorFlow raises."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Callable

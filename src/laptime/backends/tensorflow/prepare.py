@@ -4,8 +4,6 @@ Inputs for a model that tells their shapes and dtypes: Keras inputs, signatures,
 
 Floats are standard normal, integers 0 or 1 (below the size of any vocabulary), booleans likewise."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

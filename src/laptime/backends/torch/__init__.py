@@ -12,10 +12,7 @@ Nothing here imports torch before `open`, `open_object` or `imports` is called.
     count       parameters, MACs and FLOPs with receipt; which operators are no work; least work
     formulas    FLOPs of operators that torch's counter leaves out
     cuda        event times, device memory, copies
-    peaks       measured GEMM and copy rates of a device; what torch sees of the machine
-"""
-
-from __future__ import annotations
+    peaks       measured GEMM and copy rates of a device; what torch sees of the machine"""
 
 from typing import TYPE_CHECKING, Any
 
@@ -51,7 +48,7 @@ def imports(variant: Variant) -> None:
         import_framework(package, next=install("torch"))
 
 
-def open(variant: Variant) -> TorchModel:
+def open(variant: Variant) -> "TorchModel":
     """The target of a variant, on its device, in its dtype, in eval mode, compiled if asked for.
     Raises Unavailable: torch, a package or the device is not there. TargetError, UserCodeError: see
     `laptime.targets`. OutOfMemory: it does not fit."""
@@ -61,7 +58,7 @@ def open(variant: Variant) -> TorchModel:
     return load(variant)
 
 
-def open_object(subject: Any, inputs: Any, variant: Variant) -> TorchModel:
+def open_object(subject: Any, inputs: Any, variant: Variant) -> "TorchModel":
     """A model of this process. `inputs` as in `laptime.targets.Program`, or a function of the batch size.
 
     The user's own object is never moved or cast: where device, dtype or memory format differ, a copy is.

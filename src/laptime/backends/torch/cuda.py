@@ -60,8 +60,7 @@ def event_times(call: Callable[[], Any], calls: int, *, clock: Clock) -> list[fl
     One wait at the end. `start.elapsed_time(end)` is in milliseconds.
 
     Lies when: one call queues more kernels than the driver's queue takes (about a thousand); the rest of
-    such a call is queued while it runs, and gaps between its kernels count.
-    """
+    such a call is queued while it runs, and gaps between its kernels count."""
     clock.wait()
     began = time.perf_counter()
     call()

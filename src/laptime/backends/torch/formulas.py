@@ -9,8 +9,6 @@
 What is given are shapes, as `FlopCounterMode(custom_mapping=...)` hands them over: a tensor's arguments are
 replaced by their sizes, `out_shape` is that of the result, everything else is as it was passed."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from math import log2, prod
 from typing import Any

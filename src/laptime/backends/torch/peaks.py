@@ -46,15 +46,11 @@ def peaks(device: str, dtypes: list[str], seconds: float) -> list[dict[str, Any]
     """Measured peaks of a device, in the order: each dtype, then copy; every one gets an equal share of the
     seconds.
 
-    Args:
-        device: as frameworks name it; "auto" takes the first accelerator.
-        dtypes: "float32", "bfloat16", "float16", "float64"; "tf32" is float32 with TF32 allowed (CUDA).
-
-    Returns:
-        Dicts with kind ("gemm" or "copy"), device, dtype, value, unit ("FLOP/s" or "B/s"), size (rows of the
-        matrices, or bytes copied), seconds (of one call, the best), samples (the same, of each), formula. A
-        dtype that the device cannot multiply has value None and a reason.
-    """
+    device: as frameworks name it; "auto" takes the first accelerator. dtypes: "float32", "bfloat16",
+    "float16", "float64"; "tf32" is float32 with TF32 allowed (CUDA).
+    Returns: Dicts with kind ("gemm" or "copy"), device, dtype, value, unit ("FLOP/s" or "B/s"), size (rows of
+    the matrices, or bytes copied), seconds (of one call, the best), samples (the same, of each), formula. A
+    dtype that the device cannot multiply has value None and a reason."""
     where = place.resolve(device)
     share = seconds / (len(dtypes) + 1)
     rows = [_gemm(where, dtype, share) for dtype in dtypes]

@@ -8,8 +8,6 @@ A model that differentiates inside its forward (force fields, Jacobians) fails i
 answers with zeros. One plain call beside the first one shows it; it keeps no activations, unless it has to.
 """
 
-from __future__ import annotations
-
 import random
 import time
 from collections.abc import Callable, Iterable, Iterator

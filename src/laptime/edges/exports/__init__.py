@@ -10,8 +10,6 @@ A file `NAME.py` has
 The library belongs to the extra of the same name, `laptime[NAME]`. Names of numbers are those of
 docs/metrics.md with their statistic (`latency/isolated/median`), and so are their units."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -87,9 +85,7 @@ def opened(name: str, place: str, *, title: str) -> Export:
     except ImportError as error:
         extra = module.__name__.rpartition(".")[2]
         raise Unavailable(
-            f"the library of the export {extra} is not installed",
-            why=str(error),
-            next=install(extra),
+            f"the library of the export {extra} is not installed", why=str(error), next=install(extra)
         ) from error
     except Exception as error:
         raise _refuse(name, place, error) from error

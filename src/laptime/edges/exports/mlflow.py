@@ -4,8 +4,6 @@ The experiment is called `laptime`; the tag `laptime.units` holds the units. MLf
 variables name no place: `--to "$MLFLOW_TRACKING_URI"` does. Lies when: runs of several machines stand in
 one chart. The parameter `run` leads back to the machine; MLflow does not show it."""
 
-from __future__ import annotations
-
 import json
 import os
 from typing import Any

@@ -3,8 +3,6 @@
 Names have dots for slashes, `laptime.latency.isolated.median`; units are those of UCUM. Lies when: a
 collector adds numbers of several runs up; a gauge is a state, not a sum."""
 
-from __future__ import annotations
-
 from typing import Any, TextIO
 
 from laptime.edges.exports import Export, Record, file_at, is_address

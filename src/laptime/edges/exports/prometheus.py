@@ -4,8 +4,6 @@ Names follow Prometheus: `laptime_latency_isolated_median_seconds{target="...", 
 replaced as a whole, so a scrape never reads half of it. Lies when: nobody measures any more; the file keeps
 its last numbers, and only `node_textfile_mtime_seconds` says how old they are."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from typing import Any

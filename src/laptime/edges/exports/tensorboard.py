@@ -2,8 +2,6 @@
 
 A number's unit is its description. Lies when: a run of `laptime bench` has one step, 0, and is a dot."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

@@ -3,8 +3,6 @@
 The configuration holds axes and units. Lies when: runs of several machines stand in one chart. The
 configuration's `run` leads back to the machine; the chart does not show it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

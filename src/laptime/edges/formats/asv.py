@@ -2,8 +2,6 @@
 
 Times only, in seconds. `asv publish` also needs `benchmarks.json`, whose content a run does not hold."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

@@ -3,8 +3,6 @@
 One case is one object, several are a list. What PerfZero has no place for stands under `laptime`: intervals,
 verdict, environment. Unlike other reports this one names the host, because its readers expect that."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -3,8 +3,6 @@
 Times only, in seconds; as in our own numbers, disturbed samples are excluded where enough others are there.
 """
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

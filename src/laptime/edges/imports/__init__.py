@@ -5,8 +5,6 @@ A format has `matches(document) -> bool`, which looks at the document's shape, a
 not what its shape promised. What a tool did not keep is not made up: without samples, a median is one sample.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable
 from pathlib import Path

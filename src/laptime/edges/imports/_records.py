@@ -4,8 +4,6 @@ Latency of a request counts from when it was due, if the file tells that: a gene
 place and then starts its clock hides the queue. Time per output token is (last - first) / (tokens - 1),
 whatever the tool calls it, so that tools can be laid side by side."""
 
-from __future__ import annotations
-
 import hashlib
 import math
 import re

@@ -4,8 +4,6 @@ The first has no model and no rate in it, the second no requests: there a median
 of both starts when a credit was issued, and a credit waits for a free place: what is late before that is in
 neither file."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -4,8 +4,6 @@ Units are in another file of asv's, but the names tell them: `time_` is seconds,
 bytes; `track_` is whatever its author says, and is taken as a plain number. Names of parameters are in that
 file, too: `results/benchmarks.json` is read where it lies there, else they are `param1`, `param2` ..."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import math

@@ -3,8 +3,6 @@
 A repetition is a sample: the mean time of its iterations by the wall clock. If only aggregates were kept,
 the median stands for them. Counters come along as plain numbers."""
 
-from __future__ import annotations
-
 import math
 from contextlib import suppress
 from datetime import UTC, datetime

@@ -3,8 +3,6 @@
 Latencies count from the time that guidellm had scheduled, which its own tables do not. What it calls time per
 output token counts the first token, too; here it does not."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

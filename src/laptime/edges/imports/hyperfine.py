@@ -3,8 +3,6 @@
 The file names neither its time nor its machine: the time of the file stands for the first, nothing for the
 second."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -2,8 +2,6 @@
 
 Targets that they name are not trusted: `compare` and `check` do not measure it again unasked."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -3,8 +3,6 @@
 The unit of a metric is not written down. Names tell some: `wall_time`, `..._s`, `..._ms`, `..._per_second`;
 other metrics are plain numbers. Bounds come along as verdicts."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 from typing import Any

@@ -2,8 +2,6 @@
 
 Samples are there when they were saved with `--benchmark-save-data`; else the median stands for them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

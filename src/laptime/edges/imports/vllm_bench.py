@@ -4,8 +4,6 @@ Without `--save-detailed` there are no requests in it, and a median stands for t
 tell how long a request waited before it was sent. `itls` are gaps between chunks, which may hold several
 tokens or none, so they are not taken."""
 
-from __future__ import annotations
-
 from datetime import datetime
 from pathlib import Path
 from typing import Any

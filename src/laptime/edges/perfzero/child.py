@@ -4,8 +4,6 @@ Standard library only, and nothing of laptime: the interpreter may be that of an
 benchmark must find the machine as empty as PerfZero would leave it. What happens is told in lines of JSON,
 each written at once, so that a crash loses none; the process that waits outside reads them."""
 
-from __future__ import annotations
-
 import faulthandler
 import functools
 import importlib

@@ -4,8 +4,6 @@ A file is there whole or not at all: it is written beside its place, its hash is
 What is there already stays, and nothing that a user changed or committed in a clone is thrown away: a commit
 is checked out detached, and a clone with changes is refused."""
 
-from __future__ import annotations
-
 import hashlib
 import importlib
 import os

@@ -4,8 +4,6 @@ Methods are `pkg.mod.Class.method`, `pkg.mod.Class:method` or `pkg.mod.Class.fil
 their defaults are PerfZero's. What needs Google's cloud is ignored if nothing is lost by that, and refused if
 the run would not be the one that was asked for."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import re

@@ -1,7 +1,5 @@
 """Preparation before the first benchmark: data files, repositories, import paths, methods."""
 
-from __future__ import annotations
-
 import subprocess
 import tempfile
 import time

@@ -3,8 +3,6 @@
 What it prints goes through a pipe to a file that keeps its beginning and its end, however much it is; what
 it tells (child.py) is read from its events, which a crash does not take away."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -7,10 +7,7 @@ A file is one `BenchmarkEntries` of tensorflow/core/util/test_log.proto in proto
     BenchmarkEntry    1 name  2 iters (varint)  3 cpu_time  4 wall_time  5 throughput (doubles)
                       6 extras (map: 1 key, 2 EntryValue)  7 metrics (MetricEntry)
     EntryValue        1 double  2 string
-    MetricEntry       1 name  2 value  3 min_value {1 double}  4 max_value {1 double}
-"""
-
-from __future__ import annotations
+    MetricEntry       1 name  2 value  3 min_value {1 double}  4 max_value {1 double}"""
 
 import struct
 from pathlib import Path
@@ -104,7 +101,7 @@ def encode(report: Report) -> bytes:
     return _bytes(1, b"".join(entry))
 
 
-def _report(entry: _Message) -> Report:
+def _report(entry: "_Message") -> Report:
     pairs = [_message(each) for each in entry.get(6, [])]
     return Report(
         name=_text(entry, 1),
@@ -117,12 +114,12 @@ def _report(entry: _Message) -> Report:
     )
 
 
-def _extra(value: _Message) -> float | str:
+def _extra(value: "_Message") -> float | str:
     # An unset value is the default of its type: an empty message is 0.0.
     return _text(value, 2) if 2 in value else _float(value, 1)
 
 
-def _metric(entry: _Message) -> Metric:
+def _metric(entry: "_Message") -> Metric:
     named = ((3, "min_value"), (4, "max_value"))
     bounds = {name: _float(_message(_last(entry, at, b"")), 1) for at, name in named if at in entry}
     return Metric(name=_text(entry, 1), value=_float(entry, 2), **bounds)

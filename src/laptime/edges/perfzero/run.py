@@ -1,7 +1,5 @@
 """All of it: every method, trial after trial, each in a process of its own; written first, sent after."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,15 +16,8 @@ from laptime.edges.perfzero.summary import NAME, Conditions
 from laptime.edges.perfzero.verdict import Outcome
 from laptime.kit.errors import ExitCode, LaptimeError, UsageError
 from laptime.process.program import ending
+from laptime.records import event as events
 from laptime.records.case import Case
-from laptime.records.event import (
-    CaseAdded,
-    CaseChanged,
-    EnvironmentChanged,
-    FindingAdded,
-    Listener,
-    VerdictsReached,
-)
 from laptime.records.plan import Setting
 from laptime.records.run import Run, Subject
 from laptime.store.folder import write_whole
@@ -35,7 +26,7 @@ from laptime.store.live_run import LiveRun
 UPLOADED_WITHIN = 600.0
 
 
-def perfzero(flags: Flags, emit: Listener, *, say: Say) -> tuple[Run, list[LaptimeError]]:
+def perfzero(flags: Flags, emit: events.Listener, *, say: Say) -> tuple[Run, list[LaptimeError]]:
     """Run what the flags ask for; the run, and what could not be sent where it should.
     Raises UsageError: a flag cannot be carried out; nothing was run. NoMatch: a filter finds nothing."""
     return _PerfZeroRun(prepare(flags, say=say), LiveRun("suite", emit)).run()
@@ -82,16 +73,18 @@ class _PerfZeroRun:
         # Whether the means over the trials keep the bounds; if they do not, a finding, too.
         verdicts = [v for method, trials in self._trials.items() for v in summary.verdicts(method, trials)]
         if verdicts:
-            self._live(VerdictsReached(verdicts))
+            self._live(events.VerdictsReached(verdicts))
         for each in verdicts:
             if each.word != "kept":
-                self._live(FindingAdded(budgets.finding(each)))
+                self._live(events.FindingAdded(budgets.finding(each)))
         return self._live.finish(status), self._faults
 
     def _turn(self, method: Method, index: int, turns: int) -> None:
         trials = self._trials[method]
         if not trials:
-            self._live(CaseAdded(Case(key=method.name, target=method.name, axes={}, status="interrupted")))
+            self._live(
+                events.CaseAdded(Case(key=method.name, target=method.name, axes={}, status="interrupted"))
+            )
         remaining = self._live.seconds / index * (turns - index) if index else 0.0
         name = f"{method.cls.rpartition('.')[2]}.{method.method}"
 
@@ -105,8 +98,8 @@ class _PerfZeroRun:
         trials.append(verdict.judge(ended, *report.read(folder)))
         if versions := summary.framework_version(ended):
             # Known only now: without it, runs of two versions would share a history.
-            self._live(EnvironmentChanged(self._live.run().environment.extend(libraries=versions)))
-        self._live(CaseChanged(self._write(method, folder)))
+            self._live(events.EnvironmentChanged(self._live.run().environment.extend(libraries=versions)))
+        self._live(events.CaseChanged(self._write(method, folder)))
         self._faults += send(folder, self._conditions)
 
     def _process(self, method: Method, folder: Path, tick: Callable[[float], None]) -> process.Ended:

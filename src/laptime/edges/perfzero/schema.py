@@ -1,7 +1,5 @@
 """PerfZero's words, in one place: names of its files and metrics, their units, the machine, strict JSON."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Mapping

@@ -4,8 +4,6 @@ The summary has PerfZero's keys and types; what is ours stands under `laptime` a
 Google's ml-testing-accelerators takes every item of process_info for a number; diff_benchmarks looks up
 execution_label without asking whether it is there."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math

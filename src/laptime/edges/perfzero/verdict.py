@@ -13,8 +13,6 @@ what it times. Not seen: threads that came and ended between two looks; a lower 
 disk or network; whether the benchmark times what it says, waits for its device, or computes the right thing.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator
 from typing import Literal, NamedTuple

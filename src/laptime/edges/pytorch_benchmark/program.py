@@ -1,7 +1,5 @@
 """Functions of the user's as programs that laptime's engine measures, a fixed number of times each."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -10,20 +8,9 @@ from msgspec import structs
 from laptime.kit.errors import UserCodeError
 from laptime.kit.registry import load as extension
 from laptime.launch.worker import CommandFailed, InProcessWorker
+from laptime.measure import protocol
 from laptime.measure.engine import Engine
 from laptime.measure.labels import relabel
-from laptime.measure.protocol import (
-    Block,
-    Command,
-    Facts,
-    Load,
-    Loaded,
-    Message,
-    Model,
-    Pass,
-    Prepare,
-    Samples,
-)
 from laptime.records.case import Case
 from laptime.records.plan import Variant
 
@@ -66,11 +53,8 @@ class Subject:
 class Runner:
     """One function with an input of each batch size, loaded into an engine of this process.
 
-    Args:
-        call: takes the input.
-        prepare: the input of a batch size; called once for each.
-        modules: modules that `call` runs, all of them on the device.
-        device: as frameworks name it; what is waited for.
+    call: takes the input. prepare: the input of a batch size; called once for each. modules: modules that
+    `call` runs, all of them on the device. device: as frameworks name it; what is waited for.
 
     Errors that the user's functions raise come out as they are."""
 
@@ -90,9 +74,9 @@ class Runner:
         self._variant = Variant(target=name, device=device, dtype="auto")
         self._failed: Exception | None = None
         self._blocks = 0
-        self.loaded = self._only(Loaded, self._ask(Load(variant=self._variant)))
+        self.loaded = self._only(protocol.Loaded, self._ask(protocol.Load(variant=self._variant)))
 
-    def _open(self, variant: Variant) -> Model:
+    def _open(self, variant: Variant) -> protocol.Model:
         backend = extension("backends", variant.backend)
         return backend.open_object(self._subject, self._input, variant)  # type: ignore[no-any-return]
 
@@ -107,7 +91,7 @@ class Runner:
 
     def prepare(self, batch: int) -> None:
         """Make the input and call once, before anything is timed."""
-        self._ask(Prepare(batch=batch))
+        self._ask(protocol.Prepare(batch=batch))
 
     def time(self, batch: int, *, regime: str, runs: int, virtual: bool) -> Case:
         """`runs` calls after the level has settled, and those before it, labelled; series of one case.
@@ -119,11 +103,11 @@ class Runner:
         for _ in range(_ATTEMPTS):
             done = 0
             while done < missing:
-                block = Block(
+                block = protocol.Block(
                     batch=batch, regime=regime, seconds=_BLOCK, min_calls=1, max_calls=missing - done
                 )
                 number = self._blocks = self._blocks + 1
-                told = self._only(Samples, self._ask(block)).series
+                told = self._only(protocol.Samples, self._ask(block)).series
                 for series in told:
                     case = case.with_series(structs.replace(series, round=[number] * len(series.samples)))
                 done += len(told[0].samples)
@@ -134,11 +118,11 @@ class Runner:
                 break
         return case
 
-    def facts(self, kind: str, batch: int, *, seconds: float = 0.0) -> Facts:
+    def facts(self, kind: str, batch: int, *, seconds: float = 0.0) -> protocol.Facts:
         """A separate pass of the engine: memory, energy, outputs."""
-        return self._only(Facts, self._ask(Pass(kind=kind, batch=batch, seconds=seconds)))
+        return self._only(protocol.Facts, self._ask(protocol.Pass(kind=kind, batch=batch, seconds=seconds)))
 
-    def __enter__(self) -> Runner:
+    def __enter__(self) -> "Runner":
         return self
 
     def __exit__(self, *reason: object) -> None:
@@ -146,7 +130,7 @@ class Runner:
         self._session.close()
         self._inputs.clear()
 
-    def _ask(self, command: Command) -> list[Message]:
+    def _ask(self, command: protocol.Command) -> list[protocol.Message]:
         try:
             return self._session.ask(command, timeout=_NO_LIMIT)
         except CommandFailed as error:
@@ -157,7 +141,7 @@ class Runner:
             raise UserCodeError(failure.what, why=failure.why, next=failure.next) from error
 
     @staticmethod
-    def _only(kind: type[T], messages: list[Message]) -> T:
+    def _only(kind: type[T], messages: list[protocol.Message]) -> T:
         return next(message for message in messages if isinstance(message, kind))
 
 
@@ -170,8 +154,7 @@ def move_times(case: Case, *, start: float) -> Case:
 def first_item(sample: Any, batch_size: int) -> Any:
     """The first item of a sample: tensors and arrays cut along dimension 0, dtypes and values kept.
 
-    Cut are those as long as the batch; if none is, those as long as the leading dimension that most share.
-    """
+    Cut are those as long as the batch; if none is, those as long as the leading dimension that most share."""
     from laptime.backends.torch import tensors
 
     if tensors.is_item_list(sample):

@@ -1,7 +1,5 @@
 """Parts of the results in the shape that pytorch-benchmark gives them."""
 
-from __future__ import annotations
-
 import math
 import platform
 from collections.abc import Mapping

@@ -4,8 +4,6 @@ Each file has `check(case, environment, plan) -> Check | None`, a pure function 
 labels, `plan` the run's effective settings. None means: nothing to say about this case. The words of this
 contract can be imported from here."""
 
-from __future__ import annotations
-
 from laptime.kit.registry import load, names
 from laptime.records.case import Case
 from laptime.records.check import Check

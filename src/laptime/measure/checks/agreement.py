@@ -4,18 +4,11 @@ Every output tensor is looked at, for several inputs and batch sizes; `analysis.
 
 Lies when: the inputs exercise only part of the model."""
 
-from __future__ import annotations
-
 from laptime.analysis.agreement import Judgement, Word, judge, precision_of
 from laptime.measure.checks import Case, Check, Environment, Setting
 from laptime.records.check import Outcome
 
-_OUTCOMES: dict[Word, Outcome] = {
-    "different": "fail",
-    "close": "warn",
-    "unknown": "warn",
-    "same": "ok",
-}
+_OUTCOMES: dict[Word, Outcome] = {"different": "fail", "close": "warn", "unknown": "warn", "same": "ok"}
 """Worst first."""
 _WORDS: dict[Word, str] = {
     "different": "differ from those of",

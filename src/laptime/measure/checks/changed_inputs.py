@@ -1,7 +1,5 @@
 """Does a call change its own inputs, so that the next one would do other work?"""
 
-from __future__ import annotations
-
 from laptime.measure.checks import Case, Check, Environment, Setting
 
 

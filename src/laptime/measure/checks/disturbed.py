@@ -1,7 +1,5 @@
 """How much of the evidence was hit from outside?"""
 
-from __future__ import annotations
-
 from laptime.analysis.evidence import find_unexplained, select
 from laptime.analysis.summary import headline, main_throughput
 from laptime.measure.checks import Case, Check, Environment, Setting

@@ -1,7 +1,5 @@
 """Faster than the hardware's peak means that something was not synchronised, or not run at all."""
 
-from __future__ import annotations
-
 from laptime.analysis.achieved import TAG as PEAK
 from laptime.analysis.summary import summarize
 from laptime.measure.checks import Case, Check, Environment, Setting

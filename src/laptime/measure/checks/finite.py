@@ -1,7 +1,5 @@
 """Are the outputs numbers?"""
 
-from __future__ import annotations
-
 from laptime.measure.checks import Case, Check, Environment, Setting
 
 

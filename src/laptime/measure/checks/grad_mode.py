@@ -1,7 +1,5 @@
 """Did calls need another mode than inference mode to give what a plain call gives?"""
 
-from __future__ import annotations
-
 from laptime.measure.checks import Case, Check, Environment, Setting
 
 

@@ -1,7 +1,5 @@
 """Does memory grow with every call? Then a peak is one after so many calls, and says nothing of the next."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Was it measured beside other code in one process?"""
 
-from __future__ import annotations
-
 from laptime.measure.checks import Case, Check, Environment, Setting
 
 

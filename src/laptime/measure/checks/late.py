@@ -1,7 +1,5 @@
 """Paced calls: could they be served, or did the queue grow?"""
 
-from __future__ import annotations
-
 from laptime.analysis.open_loop import open_loop
 from laptime.kit.units import percent
 from laptime.measure.checks import Case, Check, Environment, Setting

@@ -1,7 +1,5 @@
 """Did calls return before their work was done: a generator, a coroutine, a future? The rest is timed, too."""
 
-from __future__ import annotations
-
 from laptime.measure.checks import Case, Check, Environment, Setting
 
 

@@ -1,7 +1,5 @@
 """Is the interval as narrow as asked for?"""
 
-from __future__ import annotations
-
 import math
 
 from laptime.analysis.evidence import MIN_SAMPLES

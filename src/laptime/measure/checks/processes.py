@@ -1,7 +1,5 @@
 """Does every fresh process have the same speed? Where threads come to lie may make one slow for its life."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from laptime.analysis.evidence import select

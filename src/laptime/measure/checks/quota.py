@@ -1,7 +1,5 @@
 """Does the program alone use up its container's CPU quota? Then being stopped is a part of its time."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from laptime.measure.checks import Case, Check, Environment, Setting

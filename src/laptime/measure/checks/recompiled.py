@@ -1,7 +1,5 @@
 """Did a compiler run while we measured?"""
 
-from __future__ import annotations
-
 from laptime.measure.checks import Case, Check, Environment, Setting
 from laptime.records.series import Label
 

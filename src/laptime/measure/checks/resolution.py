@@ -1,7 +1,5 @@
 """Is one call long enough for the clock that times it?"""
 
-from __future__ import annotations
-
 from laptime.analysis.summary import headline
 from laptime.measure.checks import Case, Check, Environment, Setting
 from laptime.measure.loop import CLOCK_COST, CLOCKS

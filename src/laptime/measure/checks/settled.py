@@ -1,7 +1,5 @@
 """Did the level settle, or was the program still warming up, slowing down or wandering?"""
 
-from __future__ import annotations
-
 from laptime.analysis.evidence import select
 from laptime.analysis.steady import find_timed, late_step, levels
 from laptime.kit.units import percent

@@ -1,7 +1,5 @@
 """Did other batch sizes run in the same process?"""
 
-from __future__ import annotations
-
 from laptime.measure.checks import Case, Check, Environment, Setting
 
 

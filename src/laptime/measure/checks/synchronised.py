@@ -1,9 +1,6 @@
 """Was the work done when the clock was read? A call that only starts the work seems to take no time.
 
-Lies when: the framework's outputs do not say (JAX's and PyTorch's do), or a short call happens to be done.
-"""
-
-from __future__ import annotations
+Lies when: the framework's outputs do not say (JAX's and PyTorch's do), or a short call happens to be done."""
 
 from laptime.measure.checks import Case, Check, Environment, Setting
 

@@ -1,7 +1,5 @@
 """Did calls have the threads that were asked for? `torch.set_num_threads` inside a model undoes them."""
 
-from __future__ import annotations
-
 from laptime.measure.checks import Case, Check, Environment, Setting
 
 

@@ -1,7 +1,5 @@
 """Was the model in training mode? Dropout, batch norms and others do other work there than in eval mode."""
 
-from __future__ import annotations
-
 from laptime.measure.checks import Case, Check, Environment, Setting
 
 

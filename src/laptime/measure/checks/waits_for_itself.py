@@ -1,7 +1,5 @@
 """Do the program's own threads wait for each other's CPUs?"""
 
-from __future__ import annotations
-
 from laptime.measure.checks import Case, Check, Environment, Setting
 from laptime.measure.labels import WAITED_SHARE
 from laptime.records.series import Label

@@ -3,8 +3,6 @@
 A new verb's runs are shown by a file of its name here, with `document(run) -> Document`; without one they are
 shown as cases, as `bench` shows them."""
 
-from __future__ import annotations
-
 from importlib import import_module
 from pkgutil import iter_modules
 

@@ -1,9 +1,9 @@
 """The document of two stored runs beside each other: the words, then what each of the two was."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
+
+from msgspec.structs import replace
 
 from laptime.kit.text import count
 from laptime.records.comparison import Comparison
@@ -57,13 +57,11 @@ def _title(run: Run) -> str:
 def _headline(described: Sequence[drawn.Described]) -> doc.Headline:
     if not described:
         return doc.Headline("unclear", "noisy", "the runs share no timed metric")
-    words = [each.word for each, _, _ in described]
+    made, words = drawn.sum_up(described, []), [each.word for each, _, _ in described]
     if len(described) == 1:
-        return drawn.sum_up(described, [])
+        return made
     numbers = ", ".join(f"{words.count(word)} {word}" for word in dict.fromkeys(words))
-    sentence = f"{numbers} of {count(len(words), 'comparison')}"
-    tone: doc.Tone = "noisy" if "unclear" in words else "neutral"
-    return doc.Headline(words[0] if len({*words}) == 1 else "different", tone, sentence)
+    return replace(made, sentence=f"{numbers} of {count(len(words), 'comparison')}")
 
 
 def _test_case(each: Comparison, cases: str, sentence: str) -> doc.TestCase:

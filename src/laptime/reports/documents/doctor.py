@@ -1,7 +1,5 @@
 """The document of `laptime doctor`: the smallest difference it can show, what was checked, peak rates."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

@@ -1,7 +1,5 @@
 """The document of `laptime doctor --on`: a row a machine, and which of them is slow."""
 
-from __future__ import annotations
-
 from functools import partial
 from statistics import median
 from typing import Any

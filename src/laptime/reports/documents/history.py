@@ -1,7 +1,5 @@
 """The document of `laptime history`: a metric of each case over stored runs, and where its level changed."""
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """The answer to what was asked of a run, before what its kind has to say; checks as tests, what failed."""
 
-from __future__ import annotations
-
 from msgspec import structs
 
 from laptime.kit.text import count

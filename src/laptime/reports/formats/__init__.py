@@ -1,7 +1,5 @@
 """One file a format: how a document is written, and which suffixes ask for it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from laptime.kit import registry

@@ -3,8 +3,6 @@
 Columns: section, table, row (its number), name (its first cell), column, value (the raw number in SI base
 units, empty if there is none), text (as people read it)."""
 
-from __future__ import annotations
-
 import csv
 import re
 from collections.abc import Iterator, Sequence

@@ -4,8 +4,6 @@ A line a stack: `host;THREAD;CALL;CALL NANOSECONDS`, and `device;THREAD;CALL;KER
 launched there: own times over all steps. Times of host and device run beside each other: take one of the two.
 """
 
-from __future__ import annotations
-
 from laptime.records.run import Run
 from laptime.reports._words import plain
 from laptime.reports.formats import refusal

@@ -1,7 +1,5 @@
 """The report as one page: complete, offline, readable without JavaScript, safe with hostile names."""
 
-from __future__ import annotations
-
 from laptime.records.run import Run
 from laptime.reports.documents import document
 from laptime.reports.page.render import render as render_document

@@ -3,8 +3,6 @@
 Keys are added, never renamed or retyped. NaN and infinity are written as null. A file (`-o FILE.json`) has
 one key more, `run`: the run without the host's name, so that `show`, `compare` and `import` read it."""
 
-from __future__ import annotations
-
 from msgspec import structs
 
 from laptime.records.run import Run

@@ -3,8 +3,6 @@
 A benchmark: each budget and baseline, each case whether it could be measured or not, each check of its
 numbers. A profile: its checks and findings. A tuning session: the gain, questions of the gate, the checks."""
 
-from __future__ import annotations
-
 from xml.etree import ElementTree
 
 from laptime.kit.errors import UsageError

@@ -1,7 +1,5 @@
 """The report for a pull request comment or a README: verdict, tables, findings, the rest folded away."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 

@@ -3,8 +3,6 @@
 Source: https://www.speedscope.app/file-format-schema.json, profiles of type `sampled`. A weight is
 the own time of a call over all steps, in nanoseconds."""
 
-from __future__ import annotations
-
 import json
 import re
 from itertools import compress

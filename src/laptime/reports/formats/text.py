@@ -1,7 +1,5 @@
 """The report on a terminal: verdict first, then the sections, digits no finer than the interval."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import chain
 from typing import Any

@@ -4,8 +4,6 @@ Who draws a chart describes it once, as a `Plot`; where marks land, which labels
 says follows from the description. A mark is anything with `drawn(on)`: those here are shared by all charts.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -80,7 +78,6 @@ class Mark(Protocol):
 
     def draw(self, on: Panel) -> Markup:
         """It on the panel of a chart."""
-        ...
 
 
 class Line(NamedTuple):

@@ -5,8 +5,6 @@ draws timeline and calls, copies commands and switches the theme. A content secu
 page's own style and script, by hash. Words of strangers are escaped by the template; folders of this machine
 are cut off."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import itertools

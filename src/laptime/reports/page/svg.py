@@ -3,8 +3,6 @@
 Colours come from the page's style. A drawing is made for a width: that of the page, of half of it, of a
 phone. Lengths are pixels beside a text of 12 px; no two labels of an axis touch or say the same."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Iterable, Sequence
@@ -83,15 +81,15 @@ class Frame(NamedTuple):
         """Labels that the left axis has room for, about."""
         return max(2, int((self.bottom - self.top) / 45))
 
-    def x(self, low: float, high: float, *, log: bool = False) -> Scale:
+    def x(self, low: float, high: float, *, log: bool = False) -> "Scale":
         """Return pixels from the left."""
         return Scale(low, high, self.left, self.right, log=log)
 
-    def y(self, low: float, high: float, *, log: bool = False) -> Scale:
+    def y(self, low: float, high: float, *, log: bool = False) -> "Scale":
         """Return pixels from the top, the largest value highest."""
         return Scale(low, high, self.bottom, self.top, log=log)
 
-    def left_axis(self, scale: Scale, labels: Labels, title: str = "") -> Markup:
+    def left_axis(self, scale: "Scale", labels: Labels, title: str = "") -> Markup:
         """Horizontal grid lines with their numbers at the left, under the title."""
         heads = el("text", plain(title), x=4, y=12, class_="tick") if title else Markup("")
         shown = {value for value, _ in apart([(value, scale(value), LINE) for value, _ in labels])}
@@ -105,7 +103,7 @@ class Frame(NamedTuple):
             for value, text in labels
         )
 
-    def bottom_axis(self, scale: Scale, labels: Labels, title: str = "") -> Markup:
+    def bottom_axis(self, scale: "Scale", labels: Labels, title: str = "") -> Markup:
         """A line with numbers under it, and the title under them."""
         y = self.bottom
         line = el("line", x1=scale.start, x2=scale.end, y1=y, y2=y, class_="axis")

@@ -3,8 +3,6 @@
 Parts share texts and threads; rows are sorted, times are from zero. A reader fills `Rows` table by table:
 texts and threads are numbered, gaps are filled."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from typing import Any

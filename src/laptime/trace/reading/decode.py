@@ -5,8 +5,6 @@ have them in every file; `loosely` takes any event that can be read at all.
 
 What kind of range a category names is here, too, for all formats and all accelerators."""
 
-from __future__ import annotations
-
 import json
 import math
 import re

@@ -1,7 +1,5 @@
 """Events into columns, chunk by chunk: what one process collects of one file."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping
 from decimal import Decimal

@@ -4,8 +4,6 @@ Source: "SQLite Schema Reference" and "Common SQLite Examples" of the Nsight Sys
 Lies when: ranges that are pushed on one thread and popped on another are not in it; a process id that comes
 back is one process."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -7,8 +7,6 @@
 A worker is `python -m laptime.trace.reading.parallel_decode`; it is asked for one stretch and answers with a
 Part as MessagePack. It is a fresh interpreter, not a fork: the caller may have threads."""
 
-from __future__ import annotations
-
 import gc
 import itertools
 import sys

@@ -4,8 +4,6 @@
 Large plain files are cut into stretches that other processes decode at the same time; packed ones are
 unpacked on a thread ahead of the decoding. Memory holds the columns and a few blocks, never the file."""
 
-from __future__ import annotations
-
 import contextlib
 import gc
 import io

@@ -7,8 +7,6 @@ call whose
 event has the same `stack_id` (the profiler's internal correlation id).
 Lies when: several machines are in one file: their clocks are taken for one."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -8,8 +8,6 @@ Source: rocprofiler, bin/tblextr.py (sections, arrows), bin/dform.py and bin/sql
 Lies when: two calls of one thread, or two kernels of one stream, begin within a microsecond: their arrows are
 taken in the order of the file."""
 
-from __future__ import annotations
-
 import re
 import sys
 from bisect import bisect_right

@@ -8,8 +8,6 @@ A snapshot has the blocks that exist when it is taken (`segments`), and the last
 record allocated and did not free. Blocks that exist at the end and whose allocation the record does not have
 were there from its beginning. Source: the types that `torch.cuda.memory._snapshot` documents."""
 
-from __future__ import annotations
-
 import pickle
 import re
 from collections.abc import Iterator
@@ -47,10 +45,8 @@ class _Plain(pickle.Unpickler):
 
 def load(path: Path) -> Any:
     """Load the file.
-
-    Raises:
-        OSError: it cannot be opened. Foreign: it holds more than plain containers. ValueError: it is damaged.
-    """
+    Raises OSError: it cannot be opened. Foreign: it holds more than plain containers. ValueError: it is
+    damaged."""
     with path.open("rb") as file:
         try:
             return _Plain(file).load()

@@ -5,8 +5,6 @@ PyTorch's `emit_nvtx` names operators `aten::mm, seq = 7, op_id = 12, sizes = [[
 ranges called `step 3`, `iteration 3`, `batch 3`, `ProfilerStep#3`, or `step` again and again.
 Source: torch/csrc/autograd/profiler_legacy.cpp (names); the words for steps are our own choice."""
 
-from __future__ import annotations
-
 import contextlib
 import re
 import sqlite3

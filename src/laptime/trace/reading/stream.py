@@ -11,8 +11,6 @@ Packed files (gzip, zip, xz, Zstandard) are recognised by their first bytes, and
 
 Lies when: a trace compresses better than any that a profiler wrote; from 1 GiB on it is taken for a bomb."""
 
-from __future__ import annotations
-
 import gzip
 import importlib
 import itertools
@@ -45,12 +43,8 @@ _TRIES = 4
 class Cut:
     """Reads one stream of bytes to its end.
 
-    Attributes:
-        head, tail: the JSON around the list of events; valid after `events` is exhausted.
-        size: bytes seen.
-        truncated: the list of events did not end.
-        lost: events that could not be read.
-    """
+    head, tail: the JSON around the list of events; valid after `events` is exhausted. size: bytes seen.
+    truncated: the list of events did not end. lost: events that could not be read."""
 
     def __init__(
         self,
@@ -286,9 +280,7 @@ def opener(path: Path) -> Opener | None:
 class Ahead:
     """Unpacks a file on a thread of its own (the libraries let go of the interpreter), a few blocks ahead.
 
-    Attributes:
-        broken: why it ended before its end; "" when it did not.
-    """
+    broken: why it ended before its end; "" when it did not."""
 
     def __init__(self, path: Path, opener: Opener) -> None:
         self.broken = ""

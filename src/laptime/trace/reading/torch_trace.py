@@ -6,8 +6,6 @@ A line in glog's form has one JSON object; lines that begin with a tab are its p
 `chromium_event`s, whose ranges become annotations `NAME (dynamo_timed)` as Kineto writes them.
 Source: torch/_logging/structured.py, torch/_dynamo/utils.py (CompilationMetrics), torch/_dynamo/guards.py."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable, Iterator

@@ -10,8 +10,6 @@ Traces of a folder are the ranks of one job if they share what ranks share:
 
 Lies when: two jobs of one kind lie in one folder and their names do not tell them apart."""
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence

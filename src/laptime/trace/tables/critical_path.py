@@ -18,8 +18,6 @@ Source: the idea of HTA's critical path analysis, which builds a graph of all de
 Lies when: clocks of host and device disagree; work of another stream ends by chance where a gap waits for
 something else."""
 
-from __future__ import annotations
-
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterator
@@ -66,7 +64,7 @@ def critical_path(view: View) -> CriticalPath | None:
     )
 
 
-def _of_device(view: View, parts: list[Part]) -> Iterator[_Piece]:
+def _of_device(view: View, parts: "list[Part]") -> Iterator[_Piece]:
     device, texts, links = view.trace.device, view.trace.texts, view.links
     parts = [part for part in parts if part.row != NONE]
     rows = np.array([part.row for part in parts], np.int64)
@@ -84,7 +82,7 @@ def _of_device(view: View, parts: list[Part]) -> Iterator[_Piece]:
             yield _Piece("gap" if part.kind == "gap" else "latency", "", part.end - part.start, row)
 
 
-def _of_host(view: View, parts: list[Part]) -> Iterator[_Piece]:
+def _of_host(view: View, parts: "list[Part]") -> Iterator[_Piece]:
     """The host's parts, split by what its thread did; the innermost operator or function names them."""
     # Per host row what it does, an index into _HOST; what lies in a wait or a collective is part of it.
     outer = np.full(len(view.trace.host), NONE, np.int32)
@@ -299,7 +297,7 @@ class _Stretches(NamedTuple):
     end: list[int]
 
     @classmethod
-    def of(cls, ranges: Ranges) -> _Stretches:
+    def of(cls, ranges: Ranges) -> "_Stretches":
         return cls(ranges.start.tolist(), ranges.end.tolist())
 
     def around(self, at: int) -> int:

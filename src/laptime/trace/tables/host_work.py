@@ -7,8 +7,6 @@ times their usual distance is a `stretch`; where `FAR` is usual, each is one.
 Lies when: a function is called like one that prepares samples and does something else; or a loop of many
 threads prepares on one while it launches from another."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable
 

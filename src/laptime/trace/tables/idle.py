@@ -33,8 +33,6 @@ other ranks is busy with a collective's kernel: that is no gap (see `exposed_com
 Lies when: a call waits and neither its name nor its times say so; clocks of host and device disagree by more
 than a launch takes; two programs share the device; the profiler slows the host down more than the device."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from typing import NamedTuple, get_args
@@ -109,12 +107,9 @@ def _gaps(view: View, rows: Index, busy: Ranges) -> _Gaps:
 class _Host:
     """The host side of a trace as the gaps need it: what each thread did, computed once.
 
-    Attributes:
-        waiting: rows of calls that waited for the device; delays: those on threads that matter, by their end.
-        uploads: rows of calls that copied to the device themselves, or waited for such a copy.
-        collective: rows of collectives that the host carries out.
-        loop: the thread of the loop. launching: those that launch.
-    """
+    waiting: rows of calls that waited for the device; delays: those on threads that matter, by their end.
+    uploads: rows of calls that copied to the device themselves, or waited for such a copy. collective: rows
+    of collectives that the host carries out. loop: the thread of the loop. launching: those that launch."""
 
     def __init__(self, view: View) -> None:
         self.view = view
@@ -173,7 +168,7 @@ class _Host:
         return mask
 
 
-def _before_launch(ledger: _Ledger, host: _Host, gaps: _Gaps, busy: Ranges) -> None:
+def _before_launch(ledger: "_Ledger", host: _Host, gaps: _Gaps, busy: Ranges) -> None:
     """Attribute gaps to what the host did instead of launching."""
     launched = dict[int, Ranges]()
     for thread in intervals.distinct(gaps.thread).tolist():
@@ -205,7 +200,7 @@ def _before_launch(ledger: _Ledger, host: _Host, gaps: _Gaps, busy: Ranges) -> N
     _rests(ledger, host, rests, spent, busy)
 
 
-def _waits_of(ledger: _Ledger, host: _Host, thread: int, ranges: Ranges, spent: list[Ranges]) -> Ranges:
+def _waits_of(ledger: "_Ledger", host: _Host, thread: int, ranges: Ranges, spent: list[Ranges]) -> Ranges:
     """Book what a thread waited for in these ranges, and return the rest. `spent` collects ranges that
     cost the host its lead."""
     view = host.view
@@ -230,7 +225,9 @@ def _waits_of(ledger: _Ledger, host: _Host, thread: int, ranges: Ranges, spent: 
     return ranges
 
 
-def _rests(ledger: _Ledger, host: _Host, rests: dict[int, Ranges], spent: list[Ranges], busy: Ranges) -> None:
+def _rests(
+    ledger: "_Ledger", host: _Host, rests: dict[int, Ranges], spent: list[Ranges], busy: Ranges
+) -> None:
     """Book the time in which the host was at work: late because of an earlier wait, or late without one."""
     if not rests:
         return

@@ -5,8 +5,6 @@
 Lies when: a kernel's result is needed by two others far away, or a reduction ends a row that counts as one.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

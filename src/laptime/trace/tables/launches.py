@@ -11,8 +11,6 @@ Lies when: clocks of host and device disagree. Activities without a launch in th
 
 Copies and memsets on the device are told by direction and kind of host memory."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np
@@ -111,7 +109,7 @@ class _Queue(NamedTuple):
     leave: Ints
 
     @classmethod
-    def of(cls, launched: Ints, begun: Ints) -> _Queue:
+    def of(cls, launched: Ints, begun: Ints) -> "_Queue":
         """Work that begins before its launch (clocks that disagree) waits for no time."""
         return cls(np.sort(launched), np.sort(np.maximum(launched, begun)))
 

@@ -5,8 +5,6 @@ for all operators around it, once for each name.
 
 Lies when: other programs, or allocators that PyTorch does not know, use the same device."""
 
-from __future__ import annotations
-
 from collections import Counter
 from typing import Any, NamedTuple
 

@@ -10,8 +10,6 @@ with no operator of another module in between count as one.
 
 A backward belongs to a forward operator by the arrows (fwdbwd), else by `Sequence number`."""
 
-from __future__ import annotations
-
 import re
 from typing import NamedTuple
 

@@ -6,10 +6,7 @@ children and own runtime calls; device self time is what own runtime calls launc
 children, too. Sums of durations, not unions. Unlike there, driver calls launch, too, `External id` is not
 believed, and the device time of an operator in one of its own name counts once in their total.
 
-`list_annotated` has the other named ranges: loader, optimizer, DDP, compiled regions, the user's own.
-"""
-
-from __future__ import annotations
+`list_annotated` has the other named ranges: loader, optimizer, DDP, compiled regions, the user's own."""
 
 from typing import NamedTuple
 

@@ -8,8 +8,6 @@ tb_plugin); exposed and overlapped time and idle time are exact unions.
 Synchronisations are calls that made the host wait for the device. Those count that began between the host's
 start of the first step and its end of the last: not the profiler's own `cudaDeviceSynchronize` after that."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from itertools import accumulate
 
@@ -216,8 +214,7 @@ def _of(view: View, rows: Mask, matrix: Mask, could: Mask) -> DeviceUse:
 def _sm_efficiency(device: DeviceWork, kernel: Mask, inside: Ranges) -> float | None:
     """Mean over the steps of min(sum of blocks per SM of the running kernels, 1); None if no kernel says.
 
-    Lies when: one block does not keep an SM busy, which is the rule for small blocks.
-    """
+    Lies when: one block does not keep an SM busy, which is the rule for small blocks."""
     estimated = kernel & (device.blocks_per_sm > 0)  # NaN is not
     if not estimated.any():
         return None
@@ -231,8 +228,7 @@ def _sm_efficiency(device: DeviceWork, kernel: Mask, inside: Ranges) -> float | 
 def _occupancy(length: Ints, percent: Floats) -> float | None:
     """Mean achieved occupancy weighted by time, 0 to 1; None if no kernel says.
 
-    Lies when: the estimate comes from the launch configuration alone, as kineto's does.
-    """
+    Lies when: the estimate comes from the launch configuration alone, as kineto's does."""
     estimated = ~np.isnan(percent)
     total = int(length[estimated].sum()) if (percent > 0).any() else 0  # 0 is what is written without one
     return float((percent[estimated] * length[estimated]).sum() / total / 100) if total else None

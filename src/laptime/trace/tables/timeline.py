@@ -4,8 +4,6 @@ Calls of one name below the same callers are one node: Python, ranges, operators
 times of a thread's nodes sum to what its ranges cover, those of the device to its activities. Ranges are cut
 to the steps and to what they lie in; `ProfilerStep#N` is left out, or steps would stand side by side."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Sequence
 from typing import NamedTuple

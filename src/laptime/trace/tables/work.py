@@ -10,8 +10,6 @@ children. Only calls that launched something are counted if there is an accelera
 
 Lies when: as operator_work; kernels of a counted call are missing in the file."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from functools import partial

@@ -3,8 +3,6 @@
 Every fact is read off names that the program's libraries gave to what they do. Lies when: a program names its
 own ranges like theirs, or a trace without annotations and stacks keeps silent about all of it."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np

@@ -8,8 +8,6 @@ Only running out of memory counts as not fitting (CUDA's out-of-memory error; on
 the worker's private memory is under, set below what the machine has free, so that neither swap nor the
 kernel's OOM killer is ever reached). Any other error ends the search and is reported as what it is."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -208,7 +206,7 @@ class _Search:
             self.scout.close()
             self.scout = None
 
-    def result(self, stopped: str, budget: float | None, choose: Callable[..., Curve]) -> BatchSizes:
+    def result(self, stopped: str, budget: float | None, choose: "Callable[..., Curve]") -> BatchSizes:
         fitting = sorted((p for p in self.attempts if p.failure is None), key=lambda p: p.batch)
         if not fitting:
             # Not even one item: measuring batch 1 tells the error in the usual way.
@@ -220,7 +218,7 @@ class _Search:
         is_limit = stopped in ("memory", "error")
         return BatchSizes(chosen.batches, [finding], largest, self.attempts, chosen.seconds, is_limit)
 
-    def _finding(self, largest: int, stopped: str, chosen: Curve, budget: float | None) -> Finding:
+    def _finding(self, largest: int, stopped: str, chosen: "Curve", budget: float | None) -> Finding:
         failed = [p for p in self.attempts if p.failure is not None]
         predicted = self._predict()
         guess = f"; by its memory about {predicted:,} would (predicted)" if predicted else ""
@@ -259,14 +257,14 @@ class _Search:
         )
 
 
-def _say_left_out(chosen: Curve) -> str:
+def _say_left_out(chosen: "Curve") -> str:
     if not chosen.left_out:
         return ""
     sizes = ", ".join(map(str, chosen.left_out))
     return f"; not measured for lack of time: {'batch' if len(chosen.left_out) == 1 else 'batches'} {sizes}"
 
 
-def _next(stopped: str, chosen: Curve, budget: float | None) -> str:
+def _next(stopped: str, chosen: "Curve", budget: float | None) -> str:
     if stopped == "time":
         return f"--budget {minutes(4 * search_seconds(budget))}   searches on"
     if chosen.left_out:

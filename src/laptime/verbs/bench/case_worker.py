@@ -1,7 +1,5 @@
 """One variant's worker and its cases during a run, and what happens when it fails."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,7 +1,5 @@
 """Turns a request into a plan: effective settings, variants, budget."""
 
-from __future__ import annotations
-
 from itertools import product
 from typing import Any, NamedTuple
 

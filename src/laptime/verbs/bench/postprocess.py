@@ -1,7 +1,5 @@
 """The steps after measuring: labels, derived series, checks, comparisons, findings; what is remembered."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The requests to workers beside the blocks of a case: to open, peaks of the device, the last passes."""
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor

@@ -8,8 +8,6 @@ plan ── generation 0 ──────────────────�
 then, in the last generation: separate passes (outputs, FLOPs, memory, copies, energy)
 then: labels, checks, comparisons, findings"""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from itertools import count, islice
@@ -57,19 +55,11 @@ def bench(
 ) -> Run:
     """Measure what was asked for.
 
-    Args:
-        request: targets, axes and wishes.
-        emit: is called with every event as it happens.
-        open_session: how a variant's worker is started.
-        in_memory: the target is an object of this process; its name is a label, not a place to look.
-        clock: tells the time for the budget; a scripted machine brings its own.
-
-    Returns:
-        The run. After Ctrl-C its status is "interrupted" and it holds what was measured until then.
-
-    Raises:
-        UsageError: the request is impossible; nothing was measured.
-    """
+    request: targets, axes and wishes. emit: is called with every event as it happens. open_session: how a
+    variant's worker is started. in_memory: the target is an object of this process; its name is a label, not
+    a place to look. clock: tells the time for the budget; a scripted machine brings its own.
+    Returns: The run. After Ctrl-C its status is "interrupted" and it holds what was measured until then.
+    Raises UsageError: the request is impossible; nothing was measured."""
     planned = plan(request, in_memory=in_memory)
     return _Bench(request, planned, LiveRun("bench", emit), open_session, clock, in_memory).run()
 

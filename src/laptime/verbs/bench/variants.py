@@ -1,8 +1,6 @@
 """The variants of each target: with which backends (the requested ones that can, otherwise the one that the
 target implies), and in how many instances at the same time, if there are CPUs for them."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor

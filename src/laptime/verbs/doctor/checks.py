@@ -1,8 +1,6 @@
 """doctor's checks of the host and its accelerators: facts in, checks out. Every warning ends with the command
 that mends it."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 

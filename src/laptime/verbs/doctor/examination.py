@@ -2,8 +2,6 @@
 
 look (1 s) ── ask torch (its import; peaks 4 s a device, once a machine) ── A/A run ── lines"""
 
-from __future__ import annotations
-
 import hashlib
 import math
 from collections.abc import Callable
@@ -56,8 +54,7 @@ def examine(*, quick: bool = False, fresh: bool = False, emit: Listener = ignore
     Args:
         quick: no measured peaks unless they are known, and a shorter A/A run; some 5 s.
         fresh: measure the peaks although they are known.
-        emit: is called with the progress.
-    """
+        emit: is called with the progress."""
     started, when = SystemClock.now(), utc_now()
     with Evidence() as evidence:
         before = evidence.read()
@@ -129,7 +126,9 @@ def _gpus() -> list[Gpu]:
         return []
 
 
-def _device_peaks(overview: _Overview, *, quick: bool, fresh: bool) -> tuple[DevicePeaks, list[DoctorCheck]]:
+def _device_peaks(
+    overview: _Overview, *, quick: bool, fresh: bool
+) -> "tuple[DevicePeaks, list[DoctorCheck]]":
     try:
         peaks = device_peaks(
             overview.environment,

@@ -1,7 +1,5 @@
 """`with laptime.profile(): ...` or `@laptime.profile()`: the loop inside, in this very process."""
 
-from __future__ import annotations
-
 import functools
 import inspect
 import shutil
@@ -53,8 +51,7 @@ class profile:  # noqa: N801, used as torch.profiler.profile is
         show: print the report to stdout at the end.
 
     Raises:
-        UsageError: at the end of the block, when there was no step in it.
-    """
+        UsageError: at the end of the block, when there was no step in it."""
 
     def __init__(
         self,

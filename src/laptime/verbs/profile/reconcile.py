@@ -1,7 +1,5 @@
 """Traced steps beside untraced ones: what the profiler costs, and where the time goes without it."""
 
-from __future__ import annotations
-
 from statistics import median
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The request of `laptime profile`."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -51,7 +49,7 @@ class ProfileRequest:
     save: Save = True
     origins: dict[str, Origin] = field(default_factory=dict)
 
-    def check(self, program: Program) -> None:
+    def check(self, program: "Program") -> None:
         """Raise what is wrong with the options, before the program is run.
         Raises UsageError: an option of targets stands before a script, a value is impossible, or the traces
         cannot be kept where they were asked for."""

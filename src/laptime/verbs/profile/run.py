@@ -3,10 +3,7 @@
 request ── a command ── the script under hooks ── what each process observed, and its trace
                         (laptime.instrument)          │
                                                       ├── traces analysed as `laptime trace` does
-                                                      └── reconciled with the untraced steps ── Run
-"""
-
-from __future__ import annotations
+                                                      └── reconciled with the untraced steps ── Run"""
 
 import hashlib
 import shlex

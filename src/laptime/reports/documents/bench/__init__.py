@@ -1,7 +1,5 @@
 """A benchmark as a document: verdict, the table of cases, comparisons, what was learned besides, drawings."""
 
-from __future__ import annotations
-
 import msgspec
 
 from laptime.analysis.summary import summarize

@@ -1,7 +1,5 @@
 """Candidates against baselines: in sentences, and as strips on one axis."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from functools import partial

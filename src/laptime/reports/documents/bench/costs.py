@@ -1,7 +1,5 @@
 """The costs of a model beside its speed: the start, memory, work of an item, and the gain of more cores."""
 
-from __future__ import annotations
-
 import math
 
 from laptime.analysis.scaling import Scaled, scaling, siblings_pay

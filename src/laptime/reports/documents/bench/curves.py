@@ -1,7 +1,5 @@
 """Lines of a benchmark: speed against batch size, and a process over time, watched from outside."""
 
-from __future__ import annotations
-
 import math
 from functools import partial
 

@@ -4,10 +4,7 @@ Format history:
     laptime.report/1   first version
 
 Rules: keys are added, never renamed or retyped. NaN and infinity are written as null: an interval that is
-open to one side has a null end.
-"""
-
-from __future__ import annotations
+open to one side has a null end."""
 
 from typing import Any, Literal
 
@@ -16,7 +13,7 @@ from msgspec import Struct
 
 from laptime.records.case import Axis, Case, Failure, Status
 from laptime.records.check import Finding, Trust
-from laptime.records.comparison import Word
+from laptime.records.comparison import Comparison
 from laptime.records.plan import Setting
 from laptime.records.run import Run, Subject
 from laptime.reports import json_parts
@@ -58,21 +55,15 @@ class CaseRow(Struct, frozen=True, kw_only=True):
     details: dict[str, Any]
 
 
-class Compared(Struct, frozen=True, kw_only=True):
-    """Candidate against baseline (keys of cases): baseline time over candidate time, and the word for it."""
-
-    baseline: str
-    candidate: str
-    metric: str
-    word: Word
-    speedup: float | None
-    ci95: Interval
-    margin: float
-    pairs: int
-    processes: int
-    sentence: str
-
-
+Compared = json_parts.struct(
+    "Compared",
+    "Candidate against baseline (keys of cases): baseline time over candidate time, and the word for it.",
+    {
+        **json_parts.fields_of(Comparison, "baseline", "candidate", "metric", "word"),
+        **{"speedup": float | None, "ci95": Interval},
+        **json_parts.fields_of(Comparison, "margin", "pairs", "processes", "sentence"),
+    },
+)
 Report = json_parts.struct(
     "Report",
     "A run for machines. `seconds` is the wall time of the whole command, `started` ISO 8601 in UTC.",
@@ -85,7 +76,7 @@ Report = json_parts.struct(
         "plan": dict[str, Setting],
         "subjects": list[Subject],
         "cases": list[CaseRow],
-        "comparisons": list[Compared],
+        "comparisons": list[Compared],  # type: ignore[valid-type]
         "findings": list[Finding],
     },
 )

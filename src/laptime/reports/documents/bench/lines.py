@@ -1,7 +1,5 @@
 """The lines below the table of cases: model, inputs, tokens, start-up, memory, metrics without a column."""
 
-from __future__ import annotations
-
 from laptime.analysis.stat import Stat
 from laptime.kit.units import estimate, show, show_interval
 from laptime.records.case import AS_GIVEN, Case

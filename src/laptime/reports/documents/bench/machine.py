@@ -1,7 +1,5 @@
 """The machine, the settings and every check of a benchmark."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -3,8 +3,6 @@
 Of test cases, broken is a failure; undecided, invalid and failed are errors, because a pipeline must not pass
 on them. What has no number stands there, too, whatever else was asked of the run."""
 
-from __future__ import annotations
-
 from collections import Counter
 from functools import partial
 from operator import mul

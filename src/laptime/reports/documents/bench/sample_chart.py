@@ -1,7 +1,5 @@
 """Samples of one series as a drawing: each over time, their distribution at its side, on one axis."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Sequence

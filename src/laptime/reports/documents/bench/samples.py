@@ -1,7 +1,5 @@
 """Every sample of every case: drawn over time with its distribution beside it, and each number in a table."""
 
-from __future__ import annotations
-
 import statistics
 from functools import partial
 

@@ -2,8 +2,6 @@
 
 Its columns are those that a run can fill, and that differ from row to row."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from functools import partial

@@ -1,7 +1,5 @@
 """The document of costs: the answer, a line a speed, the bill, the bounds of other machines."""
 
-from __future__ import annotations
-
 import shlex
 from functools import partial
 from typing import Any

@@ -1,7 +1,5 @@
 """Machines that are not at hand: what they cannot beat, and what they are predicted to do, each marked."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 from laptime.kit.text import count

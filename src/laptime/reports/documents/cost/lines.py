@@ -1,7 +1,5 @@
 """The measured lines of a cost: a table, one against another, by number of cores, against latency."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

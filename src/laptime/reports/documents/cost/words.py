@@ -1,7 +1,5 @@
 """Words that all parts of a cost share, and the bill: a training, a month at a rate, an hour."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from operator import attrgetter

@@ -1,7 +1,5 @@
 """Load on an endpoint or a program as a document: the answer, a row a level, what its checks say."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from laptime.analysis.load import LevelStats

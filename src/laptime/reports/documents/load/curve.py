@@ -1,7 +1,5 @@
 """The wait of a request at each rate: the curve, and its knee, where more load buys more than waiting."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple

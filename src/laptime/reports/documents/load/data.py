@@ -3,10 +3,7 @@
 Format history:
     laptime.load/1   first version
 
-Rules: keys are added, never renamed or retyped. NaN and infinity are written as null.
-"""
-
-from __future__ import annotations
+Rules: keys are added, never renamed or retyped. NaN and infinity are written as null."""
 
 from collections.abc import Sequence
 from typing import Any, Literal

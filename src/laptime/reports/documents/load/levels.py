@@ -1,7 +1,5 @@
 """Levels of load: a row each of latencies, tokens and what the server counted, and what their checks say."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Literal, NamedTuple

@@ -1,7 +1,5 @@
 """The report of a `trace` or `profile` run: what limits the step, where its time goes, what to change."""
 
-from __future__ import annotations
-
 from laptime.records.comparison import Difference
 from laptime.records.profile import Profile
 from laptime.records.run import Run

@@ -1,8 +1,6 @@
 """Drawings of a profile: charts of steps, of the device and its memory, and what adds up as bars; what the
 page's script draws: a step event by event, all calls of the steps; the longest gaps."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial

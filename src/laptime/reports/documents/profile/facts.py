@@ -2,8 +2,6 @@
 
 Durations are per step if they say so."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterator
 

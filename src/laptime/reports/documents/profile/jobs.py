@@ -1,7 +1,5 @@
 """Tables about several profiles: the ranks of a job, their collectives, differences to another job."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from operator import attrgetter, itemgetter

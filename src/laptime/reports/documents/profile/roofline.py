@@ -1,7 +1,5 @@
 """The work and traffic of operators beside what the device can do: tables, and the roofline drawn."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from functools import partial

@@ -4,13 +4,10 @@ Format history:
     laptime.profile/1   first version
 
 Rules: keys are added, never renamed or retyped; every key is always there. Durations are whole nanoseconds
-(`*_ns`), sizes bytes, shares fractions. null is "not known", never 0. docs/trace.md explains every key.
-"""
-
-from __future__ import annotations
+(`*_ns`), sizes bytes, shares fractions. null is "not known", never 0. docs/trace.md explains every key."""
 
 import math
-from typing import Any, Literal
+from typing import Literal
 
 from msgspec import Struct
 
@@ -23,24 +20,18 @@ from laptime.reports import json_parts
 SCHEMA: Literal["laptime.profile/1"] = "laptime.profile/1"
 
 
-class Advice(Struct, frozen=True, kw_only=True):
+Advice = json_parts.struct(
+    "Advice",
     """A finding: what was found, on what evidence, and what to change.
 
     `gain_ns` is the most that the change can save per step; null if nothing tells. `rows` name rows of the
-    tables as `table/id`. `stack` has the innermost frame first."""
-
-    kind: str
-    severity: Literal["info", "advice", "problem"]
-    sentence: str
-    evidence: dict[str, Any]
-    gain_ns: int | None
-    change: str
-    optimization: str
-    next: str
-    stack: list[str]
-    rows: list[str]
-
-
+    tables as `table/id`. `stack` has the innermost frame first.""",
+    {
+        **json_parts.fields_of(Finding, "kind", "severity", "sentence", "evidence"),
+        "gain_ns": int | None,
+        **json_parts.fields_of(Finding, "change", "optimization", "next", "stack", "rows"),
+    },
+)
 Document = json_parts.struct(
     "Document",
     "A profile. `environment` is the machine that ran it: null if a trace was only read.",
@@ -54,7 +45,7 @@ Document = json_parts.struct(
         "reasons": list[json_parts.Reason],
         "verdict": Bottleneck | None,
         **json_parts.fields_of(Profile, without=("timeline", "calls", "verdict")),  # made for drawing
-        "findings": list[Advice],
+        "findings": list[Advice],  # type: ignore[valid-type]
     },
 )
 
@@ -72,6 +63,6 @@ def report(run: Run) -> Struct:
     )
 
 
-def _advice(finding: Finding) -> Advice:
+def _advice(finding: Finding) -> Struct:
     gain_ns = math.nan if finding.gain is None else finding.gain * 1e9
     return json_parts.fill(Advice, finding, gain_ns=round(gain_ns) if math.isfinite(gain_ns) else None)

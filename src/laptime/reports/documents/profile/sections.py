@@ -1,7 +1,5 @@
 """The sections of the report: bars, sentences, charts, tables, advice, memory, timeline, files."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

@@ -2,8 +2,6 @@
 
 Times and sizes are of the whole file unless a title says "per step"."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from functools import partial

@@ -1,7 +1,5 @@
 """A profile in words: names, durations, places in the code, gains, warnings."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from functools import partial

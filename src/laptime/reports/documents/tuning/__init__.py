@@ -1,7 +1,5 @@
 """The document of a tuning session: the gain, the patch, the gate, the ladder, what bounds the step."""
 
-from __future__ import annotations
-
 from typing import Protocol
 
 from msgspec import structs
@@ -24,11 +22,9 @@ class _Part(Protocol):
 
     def brief(self, tuning: Tuning) -> list[tuple[str, str]]:
         """The gate and what was handed back, as rows of the first screen."""
-        ...
 
     def sections(self, tuning: Tuning) -> list[doc.Section]:
         """All of it, the ladder in its place."""
-        ...
 
 
 _OF: dict[str, _Part] = {"script": script, "model": model, "server": server}

@@ -4,10 +4,7 @@ Format history:
     laptime.tuning/1   first version
 
 Rules: keys are added, never renamed or retyped; every key is always there. Times are seconds, sizes bytes,
-speedups baseline time over candidate time. null is "not known", never 0. docs/tune.md explains every key.
-"""
-
-from __future__ import annotations
+speedups baseline time over candidate time. null is "not known", never 0. docs/tune.md explains every key."""
 
 from typing import Any, Literal
 
@@ -30,9 +27,7 @@ def _both(name: str, about: str, kind: Any) -> type[Struct]:
 
 
 Bound = _both(
-    "Bound",
-    "What limits the step: data, transfer, compute, other; null if it was not diagnosed.",
-    str | None,
+    "Bound", "What limits the step: data, transfer, compute, other; null if it was not diagnosed.", str | None
 )
 Diagnoses = _both(
     "Diagnoses", "How a step spends its time, as the script is and with the final set.", Diagnosis | None

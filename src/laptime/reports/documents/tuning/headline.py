@@ -1,7 +1,5 @@
 """The result of a tuning session in one line, and the next command."""
 
-from __future__ import annotations
-
 import math
 
 from laptime.analysis import tuned

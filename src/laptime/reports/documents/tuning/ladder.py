@@ -1,7 +1,5 @@
 """The ladder of a tuning session: every change that was tried, and why the others were not."""
 
-from __future__ import annotations
-
 import math
 from functools import partial
 from typing import Any

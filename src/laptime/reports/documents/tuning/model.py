@@ -1,7 +1,5 @@
 """The parts of a session that tuned a model: its calls, what bounds them, the folder."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial

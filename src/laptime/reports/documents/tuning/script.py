@@ -1,7 +1,5 @@
 """The parts of a session that tuned a script: the patch, whether it trains the same, its step."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from functools import partial

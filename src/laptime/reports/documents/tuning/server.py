@@ -1,7 +1,5 @@
 """The parts of a session that tuned a server's flags: command line, load, promise, answers."""
 
-from __future__ import annotations
-
 from laptime.kit.text import count
 from laptime.kit.units import show
 from laptime.records.tuning import TunedServer, Tuning

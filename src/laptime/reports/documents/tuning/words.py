@@ -1,7 +1,5 @@
 """Numbers, changes and reasons of a tuning session as short texts."""
 
-from __future__ import annotations
-
 import math
 import re
 from typing import Any, NamedTuple

@@ -15,8 +15,6 @@ Lies when: one function holds several steps (`steps_per_execution`), or a step c
 
 A GPU's plane has one line a stream, `Stream #13(Compute)`."""
 
-from __future__ import annotations
-
 import re
 from bisect import bisect_right
 from collections import defaultdict

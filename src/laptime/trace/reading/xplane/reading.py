@@ -1,7 +1,5 @@
 """One `.xplane.pb` file into the columns that Kineto's traces have."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

@@ -2,8 +2,6 @@
 
 Only the stats that somebody reads are decoded: tf.data alone writes twenty with every element."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from laptime.kit.protobuf import NUMBER, double, fields, read_signed
