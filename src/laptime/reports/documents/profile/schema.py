@@ -24,7 +24,7 @@ Advice = json_parts.struct(
     "Advice",
     """A finding: what was found, on what evidence, and what to change.
 
-    `gain_ns` is the most that the change can save per step; null if nothing tells. `rows` name rows of the
+    `gain_ns` is the most that the change can save per step; null if it is not known. `rows` name rows of the
     tables as `table/id`. `stack` has the innermost frame first.""",
     {
         **json_parts.fields_of(Finding, "kind", "severity", "sentence", "evidence"),
