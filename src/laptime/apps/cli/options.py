@@ -136,7 +136,7 @@ def report_options(function: Callable[..., Any]) -> Callable[..., Any]:
         from laptime.apps.cli.output import Delivery  # not for `laptime --help`, which reads this file
 
         voice = click.get_current_context().find_object(Voice) or Voice()
-        where = [given.pop(name, "") for name in ("on", "only")]
+        where = [given.pop(name, "") for name in ("on", "on_names")]
         return function(*args, delivery=Delivery(voice, outputs, *where, as_json=as_json), **given)
 
     command = click.option(
@@ -178,8 +178,8 @@ def store_option(command: Decorated) -> Decorated:
 def on_option(command: Decorated) -> Decorated:
     """`--on` and `--machines`: the machines that do the work."""
     help = "Use these machines: ssh:HOST,HOST, slurm, slurm:PARTITION, ray, ray:HOST:PORT, local:N."
-    only, names = ("--machines", "only"), "Use those of these names: 'a100*'."
-    command = click.option(*only, metavar="NAME,...", default="", help=names)(command)
+    names = "Use those of these names: 'a100*'."
+    command = click.option("--machines", "on_names", metavar="NAME,...", default="", help=names)(command)
     return click.option("--on", metavar="MACHINES", default="", help=help)(command)
 
 
