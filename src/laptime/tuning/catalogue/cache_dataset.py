@@ -104,7 +104,8 @@ def why_not(loop_profile: LoopProfile) -> str:
 
 
 def apply(loop: Any, options: Options) -> None:
-    """Around every map-style dataset; the one that training reads is filled when its first batch has come."""
+    """Around every map-style dataset; the one that training reads is filled when its first batch has come.
+    patched in options: the script makes its caches itself, they are filled alone."""
     wrapped: list[Any] = []
 
     def wrap(dataset: Any) -> Any:
@@ -113,6 +114,8 @@ def apply(loop: Any, options: Options) -> None:
         if type(dataset).__name__ == CachedDataset.__name__:  # or that of a patched script
             if dataset not in wrapped and not bool(dataset.is_stored.all()):
                 wrapped.append(dataset)
+            return dataset
+        if "patched" in options:
             return dataset
         try:
             wrapped.append(CachedDataset(dataset))

@@ -60,7 +60,12 @@ ALONG_ACROSS = 10.0
 what was rounded is a factor that all elements share (a sum of residuals near zero)."""
 MANY = 16  # elements of a gradient from which on its length along its own direction is asked for, too
 STATISTICS = 0.05  # the same of BatchNorm's running statistics and other buffers without a simulation
-CHECKS = {name: name for name in ("gradients", "parameters", "buffers")} | {"optimizer": "optimizer_state"}
+CHECKS = {
+    "gradients": "gradients",
+    "parameters": "parameters",
+    "buffers": "buffers",
+    "optimizer": "optimizer_state",
+}
 """Name of the check of each group."""
 _WORDS = {"statistics": "steps of BatchNorm's running statistics"}
 _RUNNING = ("running_mean", "running_var", "num_batches_tracked")

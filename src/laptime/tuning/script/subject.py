@@ -224,7 +224,8 @@ class ScriptSubject(Subject):
         runner, sources = self._runner, self._sources
         self.apart = self.apart or fresh_pairs.why_apart(runner)
         self._filled = [change for change in recipe if optimization.load(change.name).fills]
-        beside = [*self._filled, *(change for change in recipe if change.arguments)]
+        filling = [Change(change.name, change.options | {"patched": True}) for change in self._filled]
+        beside = [*filling, *(change for change in recipe if change.arguments)]
         final = Recipe(tuple(beside)) if sources else recipe
         last = until - 2 * runner.accounting.ending
         is_late = runner.elapsed() + self._cost.pair > until

@@ -168,8 +168,10 @@ def test_the_cache_of_a_patched_script_is_filled_before_its_steps_are_timed() ->
     code, imports = _inserted.source("cached_dataset")
     exec("\n".join([*imports, code]), patched)
     loop, trained = FakeLoop(), Scans(image)
-    cache_dataset.apply(loop, {})
+    cache_dataset.apply(loop, {"patched": True})
     cached = patched["CachedDataset"](trained)
+    other = Scans(image)  # that the patch leaves alone: its gain would not be the patch's
+    assert loop.make("loader", DataLoader, dataset=other, batch_size=2).arguments["dataset"] is other
     for _ in range(2):  # each epoch makes a loader of its own
         given = loop.make("loader", DataLoader, dataset=cached, batch_size=2).arguments
         assert given["dataset"] is cached

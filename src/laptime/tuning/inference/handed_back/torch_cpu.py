@@ -15,7 +15,8 @@ def load() -> Any:
 
     settings = json.loads((HERE / "recipe.json").read_text())["settings"]
     os.environ.update(settings.get("environment", {}))  # torch reads it when it makes its first tensor
-    [ctypes.CDLL(None).mallopt(*each) for each in settings.get("malloc", ())]  # mallopt(3)
+    for name, value in settings.get("malloc", ()):  # mallopt(3)
+        ctypes.CDLL(None).mallopt(name, value)
     torch.set_flush_denormal(settings.get("flush_denormal", False))
     if settings.get("threads"):
         torch.set_num_threads(settings["threads"])
