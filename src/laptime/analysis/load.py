@@ -13,7 +13,7 @@ from laptime.analysis.batch_means import find_needed, mean_interval, quantile_in
 from laptime.analysis.open_loop import Balance, balance, dead_since
 from laptime.analysis.quantiles import LEVEL, Floats, effective_size_of_mean
 from laptime.analysis.stat import Stat
-from laptime.analysis.steady import settle
+from laptime.analysis.steady import WARM_UP_SHARE, settle
 from laptime.analysis.student_t import t_quantile
 from laptime.records.case import Case
 from laptime.records.load import ANSWERED, AT_ONCE, Level
@@ -98,6 +98,7 @@ def level_stats(case: Case, level: float = LEVEL) -> LevelStats | None:
         return None
     at_once = facts.arrivals == AT_ONCE
     start = 0 if at_once else int(np.nonzero(whole)[0][settle(requests.latency[whole]).start])
+    start = start if start <= max(10, WARM_UP_SHARE * len(whole)) else 0  # later it is a queue, or a stall
     users = facts.concurrency or 0 if facts.kind == "closed" else 0
     dead, weighed = dead_since(requests.due, requests.end, whole, users), Balance(False, 0.0)
     if facts.kind == "open" and dead is None:
@@ -110,9 +111,8 @@ def level_stats(case: Case, level: float = LEVEL) -> LevelStats | None:
     for name, q in QUANTILES.items():
         value = float(np.quantile(latency, q, method="higher"))
         ci95 = quantile_interval(latency, q, level)
-        note = "" if ci95 else _lacking(name, latency, q, level)
-        if math.isinf(value):
-            note = f"{np.isinf(latency).mean():.0%} of the requests failed"
+        failed = f"{np.isinf(latency).mean():.0%} of the requests failed" if math.isinf(value) else ""
+        note = failed or ("" if ci95 else _lacking(name, latency, q, level))
         supported = not note or name == "median"
         stats[name] = _stat(name, facts.regime, value if supported else None, ci95, len(latency), note)
     note = "all are due at once, so that each waits for those before it" if at_once else ""

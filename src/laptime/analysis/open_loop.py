@@ -159,7 +159,7 @@ def longest_pause(due: Floats, end: Floats, is_whole: NDArray[np.bool_]) -> tupl
     at, ordered = int(gaps.argmax()), np.sort(gaps)
     since, until = float(ends[at]), float(ends[at + 1])
     usual = float(ordered[:-1].mean())
-    is_long = ordered[-1] > 30 * usual or ordered[-1] > max(8 * usual, 4 * ordered[-2])
+    is_long = ordered[-1] > 20 * usual or ordered[-1] > max(8 * usual, 3 * ordered[-2])
     came = int(((due >= since) & (due < until)).sum())
     waiting = int(((due < since) & (end > since)).sum())
     return (since, until, came) if is_long and came + waiting >= FEWEST_LOST else None

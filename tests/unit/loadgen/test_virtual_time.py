@@ -70,7 +70,7 @@ def test_intervals_cover_in_95_of_100(service: object, rate: float, truth: dict[
             told[name] += stats.latency[name].ci95 is not None
             cover[name] += covers(stats.latency[name], value)
     for name in truth:
-        assert cover[name] >= 0.95 * told[name], (name, cover, told)
+        assert told[name] - cover[name] <= max(1, 0.05 * told[name]), (name, cover, told)
     assert told["mean"] == 100
 
 

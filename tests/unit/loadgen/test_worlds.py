@@ -269,6 +269,17 @@ def test_a_stall_of_the_server_is_named_and_no_day_of_load_is_advised() -> None:
     assert "stepped" not in checks
 
 
+@pytest.mark.parametrize("arrivals", ["constant", "poisson"])
+def test_a_stall_in_the_first_half_is_no_warm_up(arrivals: str) -> None:
+    """It was cut off, with the 40 to 60 requests before it, and the median was of what came after it."""
+    case = level(World("constant", 0.2, 8, 10, arrivals, stall=(4.0, 2.0)), 10, 1)
+    stats = numbers(case)
+    assert stats.steady <= 10
+    assert stats.latency["mean"].quantity is not None
+    assert stats.latency["mean"].quantity.value > 0.3, "20 of 100 waited for a second"
+    assert "stood_still" in [check.name for check in case.checks]
+
+
 def test_slots_that_halved_are_named_with_their_second() -> None:
     case = level(World(slots=8, mean=0.1, rate=36, halves=30.0), 60, 1)
     (stepped,) = [check for check in case.checks if check.name == "stepped"]

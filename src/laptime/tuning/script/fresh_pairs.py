@@ -77,14 +77,18 @@ class TrialSide:
         self._guard.add(-running.process.pid)
 
     def warm(self) -> None:
-        self._next()
+        self._next()  # where its first step begins
+        self._give_turn()
 
     def block(self) -> float:
-        self._running.process.resume()
-        os.write(self._turns, GO)
-        block = self._next()
+        block = self._give_turn()
         self.timed.blocks.append(block)
         return per_sample(block)
+
+    def _give_turn(self) -> Block:
+        self._running.process.resume()
+        os.write(self._turns, GO)
+        return self._next()
 
     def _next(self) -> Block:
         """The next message that it waits for a turn; then it stands still.

@@ -218,7 +218,10 @@ class TrialEvaluator:
         return bool(left)
 
     def _rounds(self, incumbent: Recipe, candidate: Recipe, *, fresh: bool) -> Iterator[Round]:
-        is_live = not fresh and self._is_live(incumbent, candidate)
+        differing = set(incumbent.changes) ^ set(candidate.changes)
+        is_live = all(optimization.load(each.name).live and not each.arguments for each in differing)
+        # Of the goal "memory" peaks count, which are those of processes.
+        is_live &= not fresh and self.runner.newest.world <= 1 and self.choice.goal != "memory"
         if is_live:
             yield from self._live_rounds(incumbent, candidate)
             # The script ended in the middle. What one side leaves behind, such as a hidden state in half
@@ -265,12 +268,6 @@ class TrialEvaluator:
             # What is raced beside a change that compiles does not compile itself.
             if change not in incumbent.changes and optimization.load(change.name).compiles:
                 self.accounting.add_compile(str(change), seconds)
-
-    def _is_live(self, incumbent: Recipe, candidate: Recipe) -> bool:
-        differing = set(incumbent.changes) ^ set(candidate.changes)
-        is_live = all(optimization.load(each.name).live and not each.arguments for each in differing)
-        # Of the goal "memory" peaks count, which are those of processes.
-        return self.runner.newest.world <= 1 and is_live and self.choice.goal != "memory"
 
     def _live_rounds(self, incumbent: Recipe, candidate: Recipe) -> Iterator[Round]:
         """Arms in one process, as long as the script runs; a round is complete when both have run.

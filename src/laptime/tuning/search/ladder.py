@@ -152,17 +152,13 @@ def _is_crowded(state: SearchState) -> bool:
     return now > until / 2 and now + needed + together > until
 
 
-def _affordable(state: SearchState, candidate: Candidate) -> tuple[int, ...]:
-    """The looks of a race of this candidate that may take all the time that is left."""
-    left = (state.try_until - state.evaluator.elapsed()) / 2
-    return state.settings.looks or looks_for(candidate.cost, candidate.start, left, noise=state.noise)
-
-
 def _detectable(state: SearchState, candidate: Candidate | None = None) -> float:
     """Smallest share that a usual race shows; of a candidate a longer one, if there is time for it."""
     looks = state.settings.looks or LONGEST
-    if candidate is not None:
-        looks = max(looks, _affordable(state, candidate), key=lambda one: one[-1])
+    if candidate is not None and not state.settings.looks:
+        left = (state.try_until - state.evaluator.elapsed()) / 2
+        affordable = looks_for(candidate.cost, candidate.start, left, noise=state.noise)
+        looks = max(looks, affordable, key=lambda one: one[-1])
     return ranking.detectable(state.noise, looks[-1], FAST_ALPHA / len(looks), state.margin)
 
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from statistics import median_high
 from typing import cast
 
 from msgspec import structs
@@ -25,7 +26,7 @@ from laptime.analysis import paired
 from laptime.analysis.paired import MARGIN, Effect, from_few_rounds
 from laptime.records.tuning import Gate, Numerics, Rung, RungWord
 from laptime.tuning.loop_profile import UNKNOWN_NOISE
-from laptime.tuning.search.evaluator import Candidate, Round
+from laptime.tuning.search.evaluator import Candidate, Round, TrialFailed
 
 LOOKS = (4, 6, 9, 12)
 LONGEST = (4, 6, 9, 12, 18)
@@ -102,6 +103,10 @@ def race(rounds: Iterator[Round], terms: RaceTerms) -> RaceResult:
             if terms.spent():
                 why = "the time was up after {n} rounds"
                 break
+    except TrialFailed as failed:
+        if failed.kind != "budget" or not usable:
+            raise
+        why = "the time was up after {n} rounds"
     finally:
         close = getattr(rounds, "close", None)
         if close is not None:
@@ -185,8 +190,8 @@ def _result(
     said: RungWord, rounds: list[Round], terms: RaceTerms, reason: str, *, out_of_time: bool = False
 ) -> RaceResult:
     ratios = [one.ratio for one in rounds]
-    peaks = sorted(one.memory for one in rounds if one.memory is not None)
-    memory = peaks[len(peaks) // 2] if peaks else None
+    peaks = [one.memory for one in rounds if one.memory is not None]
+    memory = median_high(peaks) if peaks else None
     known = RaceResult(said, None, None, len(rounds), ratios, reason, memory, None, out_of_time)
     if len(rounds) < 2:
         return known

@@ -328,25 +328,14 @@ class SearchState:
         self.on_rung(rung)
 
     def revise(self, name: str, *, reason: str, newest: bool = True, **changes: bool) -> None:
-        """Change the kept rung of this name, and report it again. newest: False looks only at those before
-        the last one. changes: kept, dropped or replaced."""
+        """Change the newest rung of this label, of a kept change with this name if there are changes.
+        newest: False looks only at those before the last one. changes: kept, dropped or replaced."""
         for at in reversed(range(len(self.rungs) - (not newest))):
             rung = self.rungs[at]
-            if rung.name == name and rung.kept:
-                self._report_again(at, reason, **changes)
+            if (rung.name == name and rung.kept) if changes else rung.label == name:
+                self.rungs[at] = structs.replace(rung, reason=f"{rung.reason}; {reason}", **changes)
+                self.on_rung(self.rungs[at])
                 return
-
-    def add_reason(self, label: str, reason: str) -> None:
-        """Add to the reason of the newest rung of this label, and report it again."""
-        for at in reversed(range(len(self.rungs))):
-            if self.rungs[at].label == label:
-                self._report_again(at, reason)
-                return
-
-    def _report_again(self, at: int, reason: str, **changes: bool) -> None:
-        rung = self.rungs[at]
-        self.rungs[at] = structs.replace(rung, reason=f"{rung.reason}; {reason}", **changes)
-        self.on_rung(self.rungs[at])
 
 
 def is_control(candidate: Candidate) -> bool:

@@ -64,7 +64,7 @@ def _race(state: SearchState, members: list[Candidate], target: Recipe, among: i
         state.report(structs.replace(rung, name=label, label=label, title="", options={}))
     else:
         for member in members:
-            state.add_reason(str(member.change), f"with {_others(member, members)} {reason}")
+            state.revise(str(member.change), reason=f"with {_others(member, members)} {reason}")
     return rung.kept
 
 

@@ -2,7 +2,8 @@
 
 settle     until enough steps have passed, and the last one compiled nothing
 resettle   an arm was put on: steps that do not count; as many as to settle when it is on for the first time
-turn       if the plan has turns: it waits for one before every block, then resettles
+turn       if the plan has turns: it waits for one before its first step, so that sides warm up one by one,
+           and before every block, then resettles
 block      timed steps, back to back; written down as they end
 
 Switching, writing and reading losses lie between blocks, outside the timing. So does what runs between two
@@ -51,6 +52,7 @@ class RaceRunner(TrialMode):
         self._next_stop_check = 0
         self._stop_requested = self._is_finished = False
         self._turns, self._has_turn = -1, not plan.turns
+        self._hellos = 2  # messages before the first block: it has started, it is warm
         self._start_over()
 
     def _start_over(self) -> None:
@@ -121,10 +123,11 @@ class RaceRunner(TrialMode):
 
     # Steps that do not count.
 
-    def _wait(self, steps: int) -> None:
-        """Let so many steps pass before the next block, and more while something is compiled."""
+    def _wait(self, steps: int) -> bool:
+        """Let so many steps pass before the next block, and more while something is compiled; if any."""
         self._steps_to_wait, self._waited = steps, 0
         self._is_waiting = steps > 0 or self._monitor.times != self._compilations
+        return self._is_waiting
 
     def _is_stop_requested(self, now: int) -> bool:
         if now >= self._next_stop_check and self._world == 1:
@@ -137,6 +140,8 @@ class RaceRunner(TrialMode):
         """A step is about to begin outside of a block: wait on, begin a block, or end."""
         if self._is_stop_requested(perf_counter_ns()):
             self._end("stopped")
+        if self._plan.turns and self._turns < 0:
+            self._wait_for_turn()
         if self._is_waiting:
             return
         if not self._is_settled:
@@ -146,8 +151,11 @@ class RaceRunner(TrialMode):
             is_last = not self._queue and self._round + 1 >= self._plan.rounds
             if is_last or (self._world == 1 and self._timed_seconds >= self._plan.seconds):
                 self._end("stopped")
-            if not self._has_turn and self._resettles_after_turn():
-                return
+            if not self._has_turn:
+                self._wait_for_turn()
+                self._has_turn = True
+                if self._wait(self._plan.resettle):
+                    return
             if not self._queue:
                 self._round += 1
                 arms = range(len(self._plan.arms)) if self._world == 1 else range(1)
@@ -157,17 +165,17 @@ class RaceRunner(TrialMode):
         if not self._is_waiting:
             self._open_block()
 
-    def _resettles_after_turn(self) -> bool:
-        """Wait for a turn; whoever gives it may stop the whole process group meanwhile."""
-        folder = Path(self._plan.folder)
+    def _wait_for_turn(self) -> None:
+        """Whoever gives it may stop the whole process group meanwhile."""
+        began = perf_counter_ns()
         if self._turns < 0:
-            self._turns = os.open(folder / messages.TURNS, os.O_RDONLY)
+            self._turns = os.open(Path(self._plan.folder) / messages.TURNS, os.O_RDONLY)
+        if self._hellos:
+            self._hellos -= 1
             messages.write(self._plan.folder, Block(-1, 0))
         if os.read(self._turns, 1) != messages.GO:
             self._end("stopped")
-        self._has_turn = True
-        self._wait(self._plan.resettle)
-        return self._is_waiting
+        self._hooks.began += (perf_counter_ns() - began) / 1e9  # of its first step that is no part
 
     def _switch(self, arm: int) -> None:
         if arm == self._arm:

@@ -120,6 +120,25 @@ def test_a_failure_of_the_trial_is_passed_on() -> None:
         race(failing(), RaceTerms())
 
 
+def test_rounds_before_the_time_of_all_races_was_up_are_not_lost() -> None:
+    """minGPT's adder: a race of 166 s was "not tried", its rounds were thrown away."""
+
+    def until_the_budget() -> Iterator[Round]:
+        yield from (Round(0.9), Round(0.91), Round(0.89))
+        raise TrialFailed("budget", "the session's time was up")
+
+    ended = race(until_the_budget(), RaceTerms(noise=0.01))
+    assert (ended.rounds, ended.out_of_time) == (3, True)
+    assert "the time was up after 3 rounds" in ended.reason
+
+    def at_once() -> Iterator[Round]:
+        raise TrialFailed("budget", "the session's time was up")
+        yield
+
+    with pytest.raises(TrialFailed):
+        race(at_once(), RaceTerms())
+
+
 def test_a_smaller_chance_of_error_asks_for_more() -> None:
     found = []
     for alpha in (0.05, 0.001):

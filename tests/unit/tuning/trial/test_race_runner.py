@@ -33,6 +33,7 @@ class Loop:
         self.switches: list[Any] = []
         self.accepts = True
         self.epoch_start = 0
+        self.began = 0.0
         self.race = race_runner.RaceRunner(TrialPlan(folder=str(folder), **plan), self)
 
     def put_on(self, changes: Any) -> Any:
@@ -124,12 +125,13 @@ def test_with_turns_each_block_waits_for_one_and_the_step_behind_it_does_not_cou
     pipe = os.open(tmp_path / TURNS, os.O_RDWR)
     loop = Loop(monkeypatch, tmp_path, settle=2, resettle=1, steps=3, rounds=100, turns=True)
     try:
-        os.write(pipe, GO + GO + b"x")
+        os.write(pipe, 3 * GO + b"x")
         assert loop.run() == 2 + 2 * (1 + 3)
     finally:
         os.close(pipe)
-    warm, *blocks = loop.blocks()
-    assert (warm["round"], warm["seconds"]) == (-1, [])
+    started, warm, *blocks = loop.blocks()
+    assert started == warm == {**warm, "round": -1, "seconds": []}
+    assert loop.began == 0.0, "the scripted clock stood still while it waited"
     assert [block["seconds"] for block in blocks] == [[1.0] * 3] * 2
     assert loop.result.ended == "stopped"
 

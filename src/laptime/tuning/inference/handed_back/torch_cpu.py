@@ -18,8 +18,7 @@ def load() -> Any:
     for name, value in settings.get("malloc", ()):  # mallopt(3)
         ctypes.CDLL(None).mallopt(name, value)
     torch.set_flush_denormal(settings.get("flush_denormal", False))
-    if settings.get("threads"):
-        torch.set_num_threads(settings["threads"])
+    torch.set_num_threads(settings.get("threads") or torch.get_num_threads())
     guard: Any = torch.no_grad
     nhwc, last, first = settings.get("channels_last"), torch.channels_last, torch.contiguous_format
     if settings.get("packaged"):
