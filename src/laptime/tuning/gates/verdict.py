@@ -18,7 +18,7 @@ from typing import cast
 from msgspec import structs
 
 from laptime.analysis.student_t import t_quantile
-from laptime.records.quantity import KEPT, UNDECIDED, Judgement
+from laptime.records.quantity import BROKEN, KEPT, UNDECIDED, Judgement
 from laptime.records.tuning import GATED, Convergence, ConvergenceWord, Gate, GateCheck, Numerics
 from laptime.tuning.gates import data, invariants, numeric
 from laptime.tuning.gates.invariants import report
@@ -65,6 +65,12 @@ def judge(
         checks += invariants.checks(candidate, numerics)
         checks += numeric.checks(candidate, numerics, again, rounded, perturbed)
         checks += _note_refused(candidate)
+        of_itself = invariants.checks(again, numerics) if again else []
+        if own := [each for each in of_itself if each.outcome is BROKEN]:
+            text = f"the script as it is differs from itself: {own[0].sentence}"
+            checks = [
+                report(each.name, UNDECIDED, text) if each.outcome is BROKEN else each for each in checks
+            ]
     if samples is not None:
         data_class = "random" if "random" in all_classes and numerics != "algorithm" else numerics
         checks += data.checks(samples.data, data_class, samples_again.data if samples_again else None)

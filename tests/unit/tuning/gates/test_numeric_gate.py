@@ -354,6 +354,9 @@ def test_without_a_loader_the_batch_is_what_the_models_get() -> None:
         ["effective_batch"],
     )
     assert "8x16, 8x16 (2" in gate.reason
+    once_more = judge(["precision"], found, again=found)
+    assert once_more.word == "undecided", "the game of a reinforcement learner goes another way each time"
+    assert "the script as it is differs from itself: step 1 calls models with 8x16" in once_more.reason
     for side in ("candidate", "base"):
         found[side]["steps"][0]["shapes"] = []
     assert judge(["precision"], found).word == "undecided"
