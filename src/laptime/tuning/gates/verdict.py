@@ -68,9 +68,7 @@ def judge(
         of_itself = invariants.checks(again, numerics) if again else []
         if own := [each for each in of_itself if each.outcome is BROKEN]:
             text = f"the script as it is differs from itself: {own[0].sentence}"
-            checks = [
-                report(each.name, UNDECIDED, text) if each.outcome is BROKEN else each for each in checks
-            ]
+            checks = [report(one.name, UNDECIDED, text) if one.outcome is BROKEN else one for one in checks]
     if samples is not None:
         data_class = "random" if "random" in all_classes and numerics != "algorithm" else numerics
         checks += data.checks(samples.data, data_class, samples_again.data if samples_again else None)
@@ -94,12 +92,8 @@ def gate_of(numerics: Numerics, steps: int, checks: list[GateCheck]) -> Gate:
     checks = sorted(checks, key=lambda each: CAUSES.index(each.name) if each.name in CAUSES else len(CAUSES))
     worst = Judgement.of_all(check.outcome for check in checks) if checks else UNDECIDED
     cause = next((check for check in checks if check.outcome is worst and worst is not KEPT), None)
-    if cause is not None:
-        reason = f"{cause.name.replace('_', ' ')}: {cause.sentence}"
-    else:
-        reason = (
-            f"{len(checks)} checks on {steps} steps of captured batches" if checks else "nothing was checked"
-        )
+    passed = f"{len(checks)} checks on {steps} steps of captured batches" if checks else "nothing was checked"
+    reason = f"{cause.name.replace('_', ' ')}: {cause.sentence}" if cause else passed
     return Gate(word=GATED[worst], numerics=numerics, steps=steps, reason=reason, checks=checks)
 
 
