@@ -610,6 +610,7 @@ BY_HAND: dict[str, tuple[Edit, ...] | str] = {
     "tcn_words": (bf16("word_cnn_test.py", "        output = model(data)\n\n        # Discard the effective history part"),),
     "tcn_adding": (bf16("add_test.py", "        output = model(x)\n        loss = F.mse_loss(output, y)"),),
     "minimal_ppo": (("ppo.py", "import torch\n", "import torch\ntorch.set_num_threads(1)\n"),),
+    "minimal_sac": (("sac.py", "import torch\n", "import torch\ntorch.set_num_threads(1)\n"),),
     "transformer": (("Transformer.py", "lr=0.001)", "lr=0.001, fused=True)"),),
     "pygcn": (("train.py", "weight_decay=args.weight_decay)", "weight_decay=args.weight_decay, fused=True)"),),
 }  # fmt: skip
