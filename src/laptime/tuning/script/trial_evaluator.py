@@ -8,7 +8,7 @@ from collections.abc import Generator, Iterable, Iterator
 from contextlib import closing
 from dataclasses import replace
 from functools import cached_property, partial
-from itertools import count, islice
+from itertools import count
 from pathlib import Path
 
 from laptime.experiment.turns import OF_A_RACE, alive, rounds
@@ -228,9 +228,8 @@ class TrialEvaluator:
             # precision, can be what the other one stumbles over: each in a process of its own may run.
         for number in count(int(is_live)):
             if not self._is_apart():
-                most = 1 if fresh else OF_A_RACE
                 try:
-                    yield from self._in_turns((incumbent, candidate), number, fresh=fresh, most=most)
+                    yield from self._in_turns((incumbent, candidate), number, fresh=fresh)
                     continue
                 except TrialFailed as failed:
                     if failed.kind in ("budget", "refused"):
@@ -241,20 +240,22 @@ class TrialEvaluator:
             self._add_compile(incumbent, candidate, pair.final.result.compile_seconds)
             yield Round(pair.ratio, memory=pair.memory, process=number)
 
-    def _in_turns(
-        self, recipes: tuple[Recipe, Recipe], number: int, *, fresh: bool, most: int
-    ) -> Iterator[Round]:
+    def _in_turns(self, recipes: tuple[Recipe, Recipe], number: int, *, fresh: bool) -> Iterator[Round]:
         """Rounds of a pair of processes that are both alive.
         Raises TrialFailed: one of them does not run, or to no round."""
         runner, dice, done = self.runner, random.Random(number), 0  # noqa: S311, an order
         with runner.accounting.spent_on("race"), closing(Guard()) as guard:
             begin = partial(TrialSide, runner, memory=runner.memory // 2, guard=guard, fresh=fresh)
-            sides = [begin(recipe, number) for recipe in recipes]
+            sides, began = [begin(recipe, number) for recipe in recipes], self.elapsed()
             with alive(sides, dice):
+                ready = self.elapsed()
                 try:
-                    for before, after in islice(rounds([side.block for side in sides], dice), most):
+                    for before, after in rounds([side.block for side in sides], dice):
                         done += 1
                         yield Round(after / before, process=number)
+                        is_dear = self.elapsed() - ready < ready - began  # to start: more rounds of them
+                        if fresh or done >= (2 if is_dear else 1) * OF_A_RACE:
+                            break
                 except GeneratorExit:  # the race knows enough
                     done += 1
                 if not done:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from fixtures.played_trials import LAST, WORKERS, PlayedRunner, evaluating
+from laptime.experiment import turns
 from laptime.records.tuning import Rung
 from laptime.tuning.optimization import Recipe
 from laptime.tuning.script.records import with_compile_time
@@ -46,11 +47,28 @@ def test_what_both_have_is_the_base_of_a_live_race(tmp_path: Path) -> None:
     assert runner.plans[0].arms == [[], LAST.to_json()]
 
 
-def test_other_changes_take_turns_in_pairs_of_processes(tmp_path: Path) -> None:
-    runner = PlayedRunner(tmp_path)
-    found = seen(runner, WORKERS, 4)
-    assert [each.ratio for each in found] == pytest.approx([0.5] * 4)
-    assert [each.process for each in found] == [0, 0, 0, 1]
+@pytest.mark.parametrize(("of_a_start", "processes"), [(0, [0, 0, 0, 1]), (100, [0, 0, 0, 0])])
+def test_other_changes_take_turns_in_pairs_of_processes(
+    of_a_start: int, processes: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Twice as many rounds where a start takes longer than they do."""
+    runner, clock = PlayedRunner(tmp_path), [0.0]
+
+    @contextmanager
+    def alive(sides: Any, dice: Any) -> Iterator[None]:
+        with turns.alive(sides, dice):
+            clock[0] += of_a_start
+            yield
+
+    def elapsed() -> float:
+        clock[0] += 1
+        return clock[0]
+
+    monkeypatch.setattr("laptime.tuning.script.trial_evaluator.alive", alive)
+    monkeypatch.setattr(runner, "elapsed", elapsed)
+    found = seen(runner, WORKERS, len(processes))
+    assert [each.ratio for each in found] == pytest.approx([0.5] * len(processes))
+    assert [each.process for each in found] == processes
     assert len(runner.plans) == 4
     assert all(plan.turns and plan.memory <= runner.memory // 2 for plan in runner.plans)
     assert sorted(len(plan.base) for plan in runner.plans[:2]) == [0, 1]
