@@ -17,8 +17,7 @@ from laptime.kit.text import some
 from laptime.launch.fleet import NODE, Machine, ask
 
 USABLE = ("idle", "mixed", "allocated", "completing", "planned")  # states of nodes that start jobs (sinfo(1))
-# seconds that sinfo may take (without munge it takes 50), and a job in the queue (less than `node.START`)
-LONGEST, QUEUED = 60.0, 240
+LONGEST, QUEUED = 60.0, 240  # seconds of sinfo (50 without munge), of a job in the queue (below `node.START`)
 
 
 def machines(text: str) -> list[Machine]:
