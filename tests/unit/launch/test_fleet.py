@@ -222,8 +222,11 @@ def test_slurm_names_the_nodes_that_take_jobs(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     found = slurm.machines("debug")
     assert [each.name for each in found] == ["n1", "n2", "n5"]
-    assert "--partition=debug" in found[0].words
-    assert "--nodelist=n1" in found[0].words
+    assert {"--partition=debug", "--exclusive", "--nodelist=n1"} < {*found[0].words}
+    fake.write_text("#!/bin/sh\nprintf 'n3 down*\\nn4 drained\\n'\n")
+    with pytest.raises(UsageError) as error:
+        slurm.machines("")
+    assert error.value.why == "n3 is down*, n4 is drained"
     fake.write_text(
         "#!/bin/sh\necho 'slurm_load_partitions: Unable to contact slurm controller' >&2\nexit 1\n"
     )
@@ -232,6 +235,18 @@ def test_slurm_names_the_nodes_that_take_jobs(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setenv("PATH", str(tmp_path / "none"))
     with pytest.raises(UsageError, match="no program sinfo"):
         slurm.machines("")
+
+
+def test_slurm_inside_a_job_takes_its_nodes_with_all_of_their_cpus(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "sinfo").write_text('#!/bin/sh\nfor last; do :; done; echo "${last#--nodes=} allocated"\n')
+    (tmp_path / "sinfo").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setenv("SLURM_JOB_NODELIST", "n7")
+    (found,) = slurm.machines("")
+    assert found.name == "n7"
+    assert "--exclusive" not in found.words, "a step would have one CPU a task"
 
 
 # The queue
