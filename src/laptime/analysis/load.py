@@ -177,7 +177,7 @@ def _rate_answers(requests: Rows, facts: Level, weighed: Balance, lives: bool) -
     elif facts.kind == "closed" and lives:
         seconds, count = _by_users(requests, facts.concurrency or 1)
         until = float(requests.due.max())
-        between = mean_interval(np.diff(np.append(ends[ends < until], until), prepend=begin))
+        between = _of_bridge(ends[ends < until] - begin)
     else:
         # Seconds in which requests came; of a level that was cut short as long as it went.
         first, last, n = float(requests.due[0]), float(requests.due[-1]), len(requests.due)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from laptime.analysis.change_points import changes
+from laptime.analysis.change_points import SHORTEST, changes
 from laptime.analysis.quantiles import Floats, mean_interval
 from laptime.analysis.student_t import t_quantile
 from laptime.records.case import Case
@@ -56,6 +56,7 @@ def open_loop(case: Case) -> OpenLoop | None:
 
 # Requests of a level, whose service times are unknown.
 
+Whole = NDArray[np.bool_]  # whether each was answered in full
 SLICES = 20
 _SURE, _PERHAPS = 0.99, 0.9
 STEP, BY_CHANCE = 1.5, 0.001  # of a step: its size, and the chance of finding one if there is none
@@ -112,7 +113,7 @@ def _rises(latency: Floats, sure: float) -> bool:
     return slope > t_quantile(sure, max(1, len(groups) - 2)) * error and groups[-1] > 1.1 * groups[0]
 
 
-def dead_since(due: Floats, end: Floats, is_whole: NDArray[np.bool_], users: int = 0) -> float | None:
+def dead_since(due: Floats, end: Floats, is_whole: Whole, users: int = 0) -> float | None:
     """When the last answer came, if all later requests failed, for longer than ever before and more in a row
     than chance has it, or as many as there are users, who waited for long; else None."""
     count, ends = int(np.nonzero(is_whole)[0][-1]) + 1, np.sort(end[is_whole])
@@ -136,7 +137,7 @@ def grew_since(due: Floats, end: Floats) -> float:
 def step(due: Floats, latency: Floats) -> tuple[float, float] | None:
     """From which second on answers took another time, and how many times that before: of medians of slices.
 
-    Busy spells of a queue may look alike, but seldom do: 2 of 400 levels of servers that did not change."""
+    Busy spells of a queue may look alike, but seldom do: 5 of 344 levels of servers that did not change."""
     due, latency = due[np.isfinite(latency)], latency[np.isfinite(latency)]
     parts = np.array_split(np.arange(len(due)), SLICES)
     if len(parts[-1]) < FEWEST_LOST:
@@ -144,14 +145,19 @@ def step(due: Floats, latency: Floats) -> tuple[float, float] | None:
     medians = [max(float(np.median(latency[part])), 1e-9) for part in parts]
     if max(medians) < STEP * min(medians):
         return None
+    for at in range(SHORTEST, SLICES - SHORTEST + 1):  # a clean cut: neither side differs so much in itself
+        (a, b), (c, d) = ((min(side), max(side)) for side in (medians[:at], medians[at:]))
+        if b < STEP * a and d < STEP * c and (STEP * b <= c or STEP * d <= a):
+            return float(due[parts[at][0]]), float(np.median(medians[at:]) / np.median(medians[:at]))
     (found,) = changes([medians], BY_CHANCE, STEP - 1)
     return (float(due[parts[found[0].at][0]]), found[0].ratio) if found else None
 
 
-def longest_pause(due: Floats, end: Floats, is_whole: NDArray[np.bool_]) -> tuple[float, float, int] | None:
+def longest_pause(due: Floats, end: Floats, is_whole: Whole, users: int) -> tuple[float, float, int] | None:
     """When a server stood still, in seconds since the run started, and the requests that came meanwhile.
 
-    None unless that was many times what is usual there and requests were waiting."""
+    None unless that was many times what is usual there and requests were waiting: all users, if they are few.
+    Users who are answered at once, in waves, have pauses all the time."""
     ends = np.sort(end[is_whole])
     if len(ends) < FEWEST:
         return None
@@ -159,7 +165,9 @@ def longest_pause(due: Floats, end: Floats, is_whole: NDArray[np.bool_]) -> tupl
     at, ordered = int(gaps.argmax()), np.sort(gaps)
     since, until = float(ends[at]), float(ends[at + 1])
     usual = float(ordered[:-1].mean())
-    is_long = ordered[-1] > 20 * usual or ordered[-1] > max(8 * usual, 3 * ordered[-2])
+    is_seldom = 2 * ordered[3 * ordered > ordered[-1]].sum() < ordered.sum()
+    is_long = (ordered[-1] > 20 * usual and is_seldom) or ordered[-1] > max(8 * usual, 3 * ordered[-2])
+    fewest = max(2, min(users or FEWEST_LOST, FEWEST_LOST))
     came = int(((due >= since) & (due < until)).sum())
     waiting = int(((due < since) & (end > since)).sum())
-    return (since, until, came) if is_long and came + waiting >= FEWEST_LOST else None
+    return (since, until, came) if is_long and came + waiting >= fewest else None

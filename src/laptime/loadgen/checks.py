@@ -154,7 +154,7 @@ def enough(case: Case, stats: LevelStats | None, widest: float = WIDEST) -> Chec
     """Was the window long enough for an interval at all?
 
     Warn if the mean has no interval, or one that is wide."""
-    if stats is None or stats.balance.grows:
+    if stats is None or stats.balance.grows or stats.dead is not None:
         return None
     if stats.facts.arrivals == AT_ONCE:
         # Where all requests are due at once the figure is how many are answered per second.
@@ -190,7 +190,8 @@ def enough(case: Case, stats: LevelStats | None, widest: float = WIDEST) -> Chec
 def find_pause(case: Case, stats: LevelStats | None) -> Check | None:
     """Was there a time in which nobody was answered, longer than any other? It is in the figures."""
     rows = stats.requests if stats else None
-    pause = rows and longest_pause(rows.due, rows.end, np.isfinite(rows.latency))
+    users = stats.facts.concurrency or 0 if stats and stats.facts.kind == "closed" else 0
+    pause = rows and longest_pause(rows.due, rows.end, np.isfinite(rows.latency), users)
     if rows is None or pause is None:
         return None
     begin, end, came = pause

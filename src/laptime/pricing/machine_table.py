@@ -274,6 +274,7 @@ def _rows(
                 yield number, row
         except (csv.Error, ValueError) as error:
             why = f"it is not CSV: {error}" if isinstance(error, csv.Error) else str(error)
+            why = why.replace("unexpected end of data", "a quote is not closed")
             refused.append(Refused(file=name, line=number, name=_name(row) if row else "", reason=why))
             if head is None:
                 return

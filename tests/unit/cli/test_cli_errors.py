@@ -49,6 +49,9 @@ def group(error: BaseException | None = None, returns: int | None = None) -> cli
         (["bench", "x:y", "--batch"], "'--batch' requires an argument", "laptime bench --help"),
         (["list", "--limit", "0"], "0 is not in the range", "laptime list --help"),
         (["show", "a", "b"], "unexpected extra argument", "laptime show --help"),
+        (["load", "null:noop", "--output", "64"], "--output 64 names a file", "--output-tokens 64"),
+        (["tune", "server", "a {port}", "--output", "64"], "--output 64 names a file", "--output-tokens 64"),
+        (["bench", "x:y", "--output", "64"], "--output 64 names a file", "--output-tokens 64"),
     ],
 )
 def test_wrong_line_is_three_lines_and_two(

@@ -123,6 +123,7 @@ def test_a_server_that_dies_is_invalid_and_has_no_price() -> None:
     assert numbers(case).answered.value == pytest.approx(whole / 10)
     assert "no answer came from second 3.0 on" in shown(case)
     assert "28.9" not in shown(case)
+    assert "--duration" not in shown(case), "a longer level does not bring it back"
     closed = level(World("constant", 0.1, 64, 1, dies=3.05), 10, 1, users=8)
     assert closed.trust == "invalid"
     assert numbers(closed).answered.value == pytest.approx(24, rel=0.02)
@@ -267,6 +268,36 @@ def test_a_stall_of_the_server_is_named_and_no_day_of_load_is_advised() -> None:
     checks = [check.name for world in ALL.values() for check in level(world, 10, 3).checks]
     assert "stood_still" not in checks
     assert "stepped" not in checks
+
+
+@pytest.mark.parametrize(("mean", "users"), [(0.3, 64), (0.05, 32), (2.0, 32), (1.0, 8)])
+def test_users_who_are_answered_in_waves_see_no_stall(mean: float, users: int) -> None:
+    """64 users of a server that takes 0.3 s were told that it had stood still for 0.3 s."""
+    case = level(World("constant", mean, 64, 1), 10, 1, users=users)
+    assert "stood_still" not in [check.name for check in case.checks]
+
+
+@pytest.mark.parametrize("users", [2, 4, 64])
+def test_a_stall_is_named_with_however_many_users(users: int) -> None:
+    case = level(World("constant", 0.1, 64, 1, stall=(5.0, 2.0)), 10, 1, users=users)
+    assert "from second 5.0 to 7.1 no answer came" in " ".join(shown(case).split())
+
+
+@pytest.mark.parametrize("second", [4, 8, 15])
+def test_slots_that_halved_under_users_are_named_with_their_second(second: int) -> None:
+    """Of a clean step of constants permutations found none."""
+    case = level(World("constant", 0.1, 8, 1, halves=second), 20, 1, users=8)
+    (stepped,) = [check for check in case.checks if check.name == "stepped"]
+    found = re.search(r"second (\d+) on the median latency was 2 times", stepped.sentence)
+    assert found is not None
+    assert float(found[1]) == pytest.approx(second, abs=1)
+
+
+def test_a_constant_rate_of_few_users_is_known() -> None:
+    """A server that answers 8/s in waves of 8 was told as [4.6, 32]/s."""
+    ends = numbers(level(World("constant", 1.0, 64, 1), 10, 1, users=8)).answered.ci95
+    assert ends is not None
+    assert 8 / 2 < ends[0] < 8 < ends[1] < 8 * 2
 
 
 @pytest.mark.parametrize("arrivals", ["constant", "poisson"])

@@ -238,7 +238,7 @@ def test_a_contract_keeps_what_the_table_knows_of_the_machine_but_no_price(tmp_p
         (b"", "it is empty"),
         (b"\n\n", "it is empty"),
         (b"mine,good,1.00,2026-11-01\n", "its head lacks provider"),
-        (b'provider,shape,usd_per_hour,seen\nmine,good,"1,2026-11-01\n', "not CSV"),
+        (b'provider,shape,usd_per_hour,seen\nmine,good,"1,2026-11-01\n', "a quote is not closed"),
         (b"provider,shape,usd_per_hour,seen\nmine,good,1,2026\n", "'2026' is not a date"),
         (b"provider,shape,usd_per_hour,seen,vcpus\nmine,good,588,2026-11-01,32\n", "for one vCPU"),
     ],

@@ -279,6 +279,7 @@ def test_a_slice_pays_its_share_of_the_card_and_is_told(
     made = ask(costs.on_gpu(model, int(gib * 2**30), 0.001), machines=[machine])
     assert made.lines[0].share == pytest.approx(share)
     assert any("MIG slice" in each for each in made.warnings)
+    assert not any("the whole machine" in each for each in made.warnings), "a part of it is paid"
     typed = ask(costs.on_gpu(model, int(gib * 2**30), 0.001), machines=[], usd_per_hour=1.0)
     assert typed.lines[0].usd_per_hour == 1.0
     assert any("1 USD/h" in each for each in typed.warnings)

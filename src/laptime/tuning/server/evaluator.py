@@ -7,7 +7,7 @@ import random
 from collections import defaultdict
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
-from math import isfinite, log, nan
+from math import inf, isfinite, log, nan
 from pathlib import Path
 from statistics import fmean, median
 
@@ -198,12 +198,13 @@ class ServerEvaluator:
                 self.answers[recipe].append(visit.outputs())
             warm = visit.block(self.numbers(1)[0], WARM_UP * self.block, self.began)
             if not self._cost:
-                # So many requests, and no more than the budget allows, or as a start of the server takes.
-                if rate := self.request.rate:
-                    wanted = REQUESTS / rate
-                else:
-                    series = next(sample for sample in warm.samples if sample.metric.tag == LATENCY.tag)
-                    wanted = WAVES * fmean(series.samples)
+                # So many requests, and no more than the budget allows, or as a start of the server takes; the
+                # most if users had no answer yet.
+                tag, rate = LATENCY.tag, self.request.rate
+                took = [
+                    each for sample in warm.samples if sample.metric.tag == tag for each in sample.samples
+                ]
+                wanted = REQUESTS / rate if rate else WAVES * fmean(took or [inf])
                 most = max(MOST * self.request.budget, self.ready[recipe][0])
                 self.block = max(LEAST, min(wanted, most))
             self._cost = max(0.1, self.elapsed() - began + self._ending)

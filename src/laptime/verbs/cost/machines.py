@@ -193,9 +193,10 @@ def doubts(run: Run, speed: Speed, machine: Machine) -> list[str]:
             f"{' or '.join(machine.cpu)}: it was not measured there"
         )
     if environment.vcpus and machine.vcpus and machine.provider and machine.vcpus != environment.vcpus:
+        share = share_of(run, speed, machine)
         found.append(
-            f"run {run.id} saw {environment.vcpus} vCPUs, {machine.name} has {machine.vcpus:g}: "
-            "the cost is that of the whole machine at the speed of the run"
+            f"run {run.id} saw {environment.vcpus} vCPUs, {machine.name} has {machine.vcpus:g}: the cost is "
+            f"that of {'the whole' if share == 1 else f'{share:.3g} of the'} machine at the speed of the run"
         )
     elif on_cpu and environment.vcpus and environment.usable_cpus < environment.vcpus:
         found.append(

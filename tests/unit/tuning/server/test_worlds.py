@@ -205,6 +205,24 @@ def test_a_block_without_arrivals_says_nothing_of_the_server(monkeypatch: pytest
     assert server.cases[Recipe()] == []
 
 
+def test_a_warm_up_in_which_users_had_no_answer_leaves_the_longest_blocks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A generator without a CPU sent nothing in half a second: `generator raised StopIteration`."""
+
+    class Silent:
+        ready = 3.0
+
+        def block(self, number: int, seconds: float, began: float) -> Case:
+            return Case(key="a", target="b", axes={})
+
+    server = ScriptedServer(World({"good": {1: 0.7}}))
+    server._cost, server.answers[Recipe()] = 0.0, [[], []]
+    monkeypatch.setattr("laptime.tuning.server.evaluator.visiting", lambda *request: nullcontext(Silent()))
+    with ServerEvaluator.visit(server, Recipe()):
+        assert server.block == 36.0  # of an hour
+
+
 def test_what_the_generator_did_wrong_is_kept_for_the_report(monkeypatch: pytest.MonkeyPatch) -> None:
     fault = Check("stalled", "fail", "the generator stood still 3 times", "taskset -c 0 for the server")
 
