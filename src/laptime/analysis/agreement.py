@@ -149,7 +149,10 @@ def judge(agreement: Agreement, dtype: str) -> Judgement:
         return Judgement("unknown", f"{_sentence(worst, agreement)}: {ASKS}", doubtful)
     # Whether an output follows its inputs as the reference's does, and not as a constant would.
     if not any(output.spread and output.rms <= FOLLOWS * output.spread for output in agreement.outputs):
-        return Judgement("unknown", f"{text}; {_why_unknown(agreement)}", certain)
+        spread = max((error.spread for error in agreement.outputs if error.spread is not None), default=None)
+        why = f"other inputs change the outputs by {spread or 0:.1g} of their size: a constant agrees, too"
+        why = "there is only one input to judge by" if spread is None else why
+        return Judgement("unknown", f"{text}; {why}", certain)
     return Judgement("same", text, certain)
 
 
@@ -159,13 +162,6 @@ def _share(error: OutputError, limit: Limit) -> float:
     if error.gain is not None:
         shares.append(abs(error.gain - 1) / limit.gain)
     return max(shares)
-
-
-def _why_unknown(agreement: Agreement) -> str:
-    spreads = [error.spread for error in agreement.outputs if error.spread is not None]
-    if not spreads:
-        return "there is only one input to judge by"
-    return f"other inputs change the outputs by {max(spreads):.1g} of their size: a constant would agree, too"
 
 
 def _sentence(error: OutputError, agreement: Agreement) -> str:

@@ -153,7 +153,9 @@ def step(due: Floats, latency: Floats) -> tuple[float, float] | None:
     return (float(due[parts[found[0].at][0]]), found[0].ratio) if found else None
 
 
-def longest_pause(due: Floats, end: Floats, is_whole: Whole, users: int) -> tuple[float, float, int] | None:
+def longest_pause(
+    due: Floats, end: Floats, is_whole: Whole, users: int = 0
+) -> tuple[float, float, int] | None:
     """When a server stood still, in seconds since the run started, and the requests that came meanwhile.
 
     None unless that was many times what is usual there and requests were waiting: all users, if they are few.

@@ -151,9 +151,7 @@ def capacity(case: Case, stats: LevelStats | None) -> Check | None:
 
 
 def enough(case: Case, stats: LevelStats | None, widest: float = WIDEST) -> Check | None:
-    """Was the window long enough for an interval at all?
-
-    Warn if the mean has no interval, or one that is wide."""
+    """Was the window long enough for an interval? Warn if the mean has none, or one that is wide."""
     if stats is None or stats.balance.grows or stats.dead is not None:
         return None
     if stats.facts.arrivals == AT_ONCE:

@@ -273,8 +273,8 @@ def _rows(
                     raise ValueError(why)
                 yield number, row
         except (csv.Error, ValueError) as error:
-            why = f"it is not CSV: {error}" if isinstance(error, csv.Error) else str(error)
-            why = why.replace("unexpected end of data", "a quote is not closed")
+            why = str(error).replace("unexpected end of data", "a quote is not closed")
+            why = f"it is not CSV: {why}" if isinstance(error, csv.Error) else why
             refused.append(Refused(file=name, line=number, name=_name(row) if row else "", reason=why))
             if head is None:
                 return

@@ -286,7 +286,10 @@ class _Bench:
             self._wall.measuring(budget - spent + paced)
             if limit is None and spent >= budget and number >= fewest:
                 # Decided once: who looks after each round until it suits stops at a lucky one.
-                limit = budget if self._is_budget_given or self._are_sound(active) else OVERTIME * budget
+                # Whether more time would not change a verdict: every interval is narrow enough for it.
+                is_sound = all(is_within(self._relabel(*case), TOLERATED) for case in active)
+                is_sound |= self._is_comparison or self._is_budget_given
+                limit = budget if is_sound else OVERTIME * budget
             if not active or spent >= (OVERTIME * budget if limit is None else limit):
                 return
             while next_look < number:
@@ -327,10 +330,6 @@ class _Bench:
     def _regimes_of(self, worker: CaseWorker, batch: int, number: int) -> list[tuple[Regime, float]]:
         every = 1 if self._is_curve else 4 if self._is_comparison else 2
         return worker.regimes(batch, self._request.regimes, is_long_round=number % every == 1 % every)
-
-    def _are_sound(self, active: list[tuple[CaseWorker, int]]) -> bool:
-        """Whether more time would not change a verdict: every interval is narrow enough for it."""
-        return self._is_comparison or all(is_within(self._relabel(*case), TOLERATED) for case in active)
 
     def _is_precise(self, worker: CaseWorker, batch: int, generation: int) -> bool:
         precision = self._plan.precision * math.sqrt(self._plan.processes / (generation + 1))
