@@ -191,9 +191,9 @@ class Delivery:
         return code if code == ExitCode.INTERRUPTED else delivered or code
 
     def say_failures(self, run: Run) -> None:
-        """Failures of a run of one program, whose report is not about them, in three lines each."""
-        for case in run.cases:
-            if (failure := case.failure) is not None:
+        """Failures of a run of one program, whose report is not about them, in three lines each, once."""
+        for failure in dict.fromkeys(case.failure for case in run.cases):
+            if failure is not None:
                 self.voice.complain(UserCodeError(failure.what, why=failure.why, next=failure.next))
 
 
