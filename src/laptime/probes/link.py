@@ -16,9 +16,8 @@ from msgspec import Struct
 
 from laptime.kit.errors import Unavailable
 from laptime.probes import machine
-from laptime.records import event as events
 from laptime.records.case import Axis, Case
-from laptime.records.event import Listener, ignore
+from laptime.records.event import CaseAdded, Listener, Measured, ignore
 from laptime.records.plan import Setting
 from laptime.records.requests import LATENCY
 from laptime.records.run import Run
@@ -66,9 +65,10 @@ def link(request: LinkRequest, emit: Listener = ignore) -> Run:
         distributed.init_process_group(backend, store=store, rank=rank, world_size=2, timeout=TIMEOUT)
         for size in SIZES:
             axes: dict[str, Axis] = {"bytes": size, "backend": backend, "network": network}
-            live(events.CaseAdded(Case(key=str(size), target="torch.distributed.all_reduce", axes=axes)))
+            case = Case(key=f"{size} B", target="torch.distributed.all_reduce", axes=axes)
+            live(CaseAdded(case))
             times = _times(distributed, size, device)
-            live(events.Measured(str(size), Series(metric=LATENCY, samples=times, regime=Regime.ISOLATED)))
+            live(Measured(case.key, Series(metric=LATENCY, samples=times, regime=Regime.ISOLATED)))
         store.set("done", "yes") if rank else store.get("done")  # the store lives as long as both need it
         distributed.destroy_process_group()
     except RuntimeError as error:  # as all errors of torch.distributed are
@@ -96,18 +96,17 @@ def _listen(distributed: Any, request: LinkRequest, live: LiveRun) -> tuple[Any,
 
 def _find(distributed: Any, request: LinkRequest, live: LiveRun) -> tuple[Any, str]:
     """The store of both ends, and the address of this end that reaches it. Raises Unavailable: none does."""
+    live.start(environment=machine.environment())
     tried = []
     for address in request.addresses:
         try:
             with socket.create_connection((address, request.port), REACH) as connection:
                 own = connection.getsockname()[0]
             store = distributed.TCPStore(address, request.port, 2, False, TIMEOUT)
+            store.set("found", address)
+            return store, own
         except (OSError, RuntimeError) as error:
             tried.append(f"{address} port {request.port}: {getattr(error, 'strerror', '') or error}")
-        else:
-            store.set("found", address)
-            live.start(environment=machine.environment())
-            return store, own
     raise Unavailable(f"{request.peer} cannot be reached", why="; ".join(tried), next=MEND)
 
 

@@ -15,6 +15,7 @@ from laptime.kit.errors import Unavailable
 from laptime.launch.fleet import NODE, Machine
 from laptime.probes import link
 from laptime.probes.link import NETWORK, SIZES, LinkRequest
+from laptime.records.case import Case
 from laptime.verbs.doctor import fleet
 
 HERE = Machine("a", (sys.executable, *NODE), "here", is_here=True)
@@ -26,7 +27,7 @@ def node(name: str, before: str) -> Machine:
     return Machine(name, (sys.executable, "-c", f"import os\n{before}\n{run}"), "here", is_here=True)
 
 
-def visited(first: Machine, second: Machine) -> tuple[dict[str, float], fleet._Fleet]:
+def visited(first: Machine, second: Machine) -> tuple[list[Case], fleet._Fleet]:
     seen = fleet._Fleet()
     return fleet._visit((first, second), seen), seen
 
@@ -61,12 +62,11 @@ def test_times_that_fall_with_size_give_no_bandwidth_below_zero() -> None:
 @pytest.mark.torch
 def test_two_nodes_find_each_other_and_time_messages_of_all_sizes() -> None:
     found, seen = visited(HERE, node("b", ""))
-    assert list(found) == [f"{size} B" for size in SIZES], seen.lost
-    assert found[f"{SIZES[-1]} B"] > found[f"{SIZES[0]} B"] > 0
-    known = seen.axes["a - b"]
-    assert known["backend"] == "gloo"
-    assert known["network"] in link._networks().values()
-    assert known["hardware"] == f"{seen.axes['a']['hardware']} gloo", "both are of one kind"
+    assert [case.key for case in found] == [f"a - b/{size} B" for size in SIZES], seen.lost
+    assert found[-1].series[0].samples > found[0].series[0].samples > [0.0]
+    axes = found[0].axes
+    assert axes["network"] in link._networks().values()
+    assert axes["hardware"] == f"{seen.hardware['a']} gloo", "both are of one kind"
 
 
 @pytest.mark.slow
@@ -121,7 +121,7 @@ def test_the_network_that_was_asked_for_here_is_told_to_both(monkeypatch: pytest
 
     def ask(self: object, machine: Machine, verb: str, request: LinkRequest, *rest: object) -> None:
         told.append(request)
-        raise fleet._Trouble(machine.name, fleet.Failure(kind="died", what="gone"))
+        raise fleet._Nothing(machine.name, fleet.Failure(kind="died", what="gone"))
 
     monkeypatch.setattr(fleet._Fleet, "ask", ask)
     visited(HERE, HERE)

@@ -13,11 +13,19 @@ import pytest
 from laptime.kit.errors import UsageError
 from laptime.launch.fleet import NODE, Machine
 from laptime.probes.link import SIZES
-from laptime.records.case import Axis, Failure
+from laptime.records.case import Axis, Case, Failure
+from laptime.records.requests import LATENCY
 from laptime.records.run import Run
+from laptime.records.series import Regime, Series
 from laptime.reports.formats import text
 from laptime.verbs.doctor import fleet
 from laptime.verbs.doctor.fleet import SPEEDS
+
+
+def case(name: str, speed: str, time: float, **axes: Axis) -> Case:
+    series = Series(metric=LATENCY, samples=[time], regime=Regime.ISOLATED)
+    axes = {"machine": name, "speed": speed, "hardware": "0123456789ab", **axes}
+    return Case(key=f"{name}/{speed}", target="", axes=axes, series=[series])
 
 
 @pytest.fixture
@@ -27,20 +35,19 @@ def visits(monkeypatch: pytest.MonkeyPatch) -> dict[str, float | None]:
     seconds: dict[str, float | None] = {}
     dice, number = random.Random(3), dict[str, int]()
 
-    def visit(ends: tuple[Machine, ...], fleet: fleet._Fleet) -> dict[str, float]:
+    def visit(ends: tuple[Machine, ...], fleet: fleet._Fleet) -> list[Case]:
         name = " - ".join(machine.name for machine in ends)
-        known: dict[str, Axis] = {"backend": "gloo", "network": "eth0"} if len(ends) == 2 else {}
-        fleet.axes.setdefault(name, {"hardware": "0123456789ab", **known})
         number[name] = number.get(name, 0) + 1
         own = seconds.get(name, 1.0)
         if own is None and number[name] > 2:
             failure = Failure(kind="died", what=f"{ends[-1].name} was lost: was ended by SIGKILL")
             fleet.lost[ends[-1].name] = failure
         if fleet.trouble(ends):
-            return {}
+            return []
         if len(ends) == 1:
-            return {speed: (own or 1.0) * dice.gauss(1, 0.01) for speed in SPEEDS}
-        return {f"{size} B": (1.0 + size / 1e6 * (own or 1.0)) * dice.gauss(1, 0.01) for size in SIZES}
+            return [case(name, speed, (own or 1.0) * dice.gauss(1, 0.01)) for speed in SPEEDS]
+        times = {size: (1.0 + size / 1e6 * (own or 1.0)) * dice.gauss(1, 0.01) for size in SIZES}
+        return [case(name, f"{size} B", time, bytes=size, network="eth0") for size, time in times.items()]
 
     monkeypatch.setattr(fleet, "_visit", visit)
     return seconds
@@ -108,14 +115,14 @@ def test_when_no_machine_answers_each_is_named() -> None:
     run = fleet.examine_fleet([Machine(name, ("/no/such/ssh",)) for name in "ab"], links=True)
     assert "a was lost: /no/such/ssh does not start" in first_line(run)
     assert "b was lost" in first_line(run)
-    assert [case.status for case in run.cases] == ["failed"] * (2 * len(SPEEDS) + len(SIZES))
+    assert {case.key: case.status for case in run.cases} == dict.fromkeys(["a", "b", "a - b"], "failed")
 
 
 def test_a_visit_measures_what_it_names() -> None:
     seen = fleet._Fleet()
     found = fleet._visit((Machine("here", (sys.executable, *NODE)),), seen)
-    assert found.keys() == SPEEDS.keys(), seen.lost
-    assert all(0 < seconds < 30 for seconds in found.values())
+    assert [each.axes["speed"] for each in found] == [*SPEEDS], seen.lost
+    assert all(0 < each.series[0].samples[0] < 30 for each in found)
 
 
 # Links
@@ -191,6 +198,6 @@ def test_links_that_share_no_place_are_visited_side_by_side(
             return super().map(fn, *of, **options)
 
     monkeypatch.setattr(fleet, "ThreadPoolExecutor", Pool)
-    monkeypatch.setattr(fleet, "_visit", lambda ends, fleet: {"8 B": 1.0})
-    assert {pair for pair, _ in fleet._visit_all(ends, fleet._Fleet())} == {*ends}
+    monkeypatch.setattr(fleet, "_visit", lambda ends, fleet: [case(ends[0].name + ends[1].name, "8 B", 1.0)])
+    assert len({each.key for each in fleet._visit_all(ends, fleet._Fleet())}) == len(ends)
     assert len(rounds) == batches

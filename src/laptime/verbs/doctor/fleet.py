@@ -11,11 +11,10 @@ import math
 import os
 import random
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack
-from functools import partial
-from itertools import combinations
+from itertools import chain, combinations
 from statistics import median
 from threading import Event as Stop
 from typing import Any, cast
@@ -26,13 +25,13 @@ from laptime.analysis.compare import DECISION_LEVEL
 from laptime.analysis.evidence import select
 from laptime.analysis.paired import MARGIN, Effect, from_pairs
 from laptime.analysis.quantiles import quantile
-from laptime.analysis.visits import BANDWIDTH, BETWEEN, seconds
+from laptime.analysis.visits import BETWEEN, seconds
 from laptime.kit.errors import LaptimeError, UsageError
 from laptime.launch.fleet import Machine
 from laptime.launch.fleet.node import Lost, run_on
 from laptime.measure.metrics import LATENCY
 from laptime.probes import machine as here
-from laptime.probes.link import NETWORK, SIZES, LinkRequest
+from laptime.probes.link import NETWORK, LinkRequest
 from laptime.records import event as events
 from laptime.records.case import Axis, Case, Failure
 from laptime.records.check import Check, Finding
@@ -51,54 +50,57 @@ BUDGET = 3.0  # seconds of measuring in a visit
 WIDE = 0.1  # a share by which a machine may be slow, unseen, above which the fleet is undecided
 SLOW = "fleet/slow"
 LAST_WORDS = 3.0  # seconds after one end of a link has failed in which the other one may tell why
+_VISIT = BenchRequest(
+    targets=list(SPEEDS.values()),
+    backends=["null"],
+    regimes=[Regime.ISOLATED],
+    budget=BUDGET,
+    processes=1,
+    save=False,
+    timing_only=True,
+)
 _Ends = tuple[Machine, ...]  # what is visited: a machine, or both of a link
+_SPEED_OF = {target: speed for speed, target in SPEEDS.items()}
 
 
-class _Trouble(Exception):
-    """A visit has given nothing. of: the machine that was lost; "": it is there."""
+class _Nothing(Exception):
+    """What a visit came to. of: the machine that was lost; "": it is there."""
 
     def __init__(self, of: str, failure: Failure) -> None:
         self.of, self.failure = of, failure
 
 
 class _Fleet:
-    """What is known by name. axes: those of cases. lost: machines and links that are left out, and why."""
+    """What is known by name. hardware: of machines. lost: machines and links that are left out, and why."""
 
     def __init__(self) -> None:
-        self.axes, self.lost, self.stop = dict[str, dict[str, Axis]](), dict[str, Failure](), Stop()
+        self.hardware, self.lost, self.stop = dict[str, str](), dict[str, Failure](), Stop()
 
     def trouble(self, ends: _Ends) -> Failure | None:
         """Why it is not visited any more: it was lost, or one of its ends was."""
         names = (_name(ends), *(machine.name for machine in ends))
         return next((self.lost[name] for name in names if name in self.lost), None)
 
-    def ask(self, machine: Machine, verb: str, request: Struct, stop: Stop, emit: Listener = ignore) -> Run:
-        """The run of a verb there. Raises _Trouble."""
+    def ask(
+        self, machine: Machine, verb: str, request: Struct, emit: Listener = ignore, over: Stop | None = None
+    ) -> Run:
+        """The run of a verb there. over: ends it. Raises _Nothing."""
 
-        def learn(environment: Environment) -> None:
-            self.axes.setdefault(machine.name, {"hardware": environment.hardware})
+        def known(environment: Environment) -> None:
+            self.hardware[machine.name] = environment.hardware
+
+        def stop() -> bool:
+            return self.stop.is_set() or (over is not None and over.is_set())
 
         try:
-            return run_on(machine, verb, request, emit, known=learn, stop=stop)
+            return run_on(machine, verb, request, emit, known=known, stop=stop)
         except Lost as lost:
             what = f"{machine.name} was lost: {lost}"
-            raise _Trouble(machine.name, Failure(kind="died", what=what)) from None
+            raise _Nothing(machine.name, Failure(kind="died", what=what)) from None
         except LaptimeError as error:
             what = f"{machine.name}: {error.what}"
-            raise _Trouble(
-                "", Failure(kind="unavailable", what=what, why=error.why, next=error.next)
-            ) from None
-
-
-class _Over(Stop):
-    """The end of a link's visit, which that of all visits is, too."""
-
-    def __init__(self, whole: Stop) -> None:
-        super().__init__()
-        self._whole = whole
-
-    def is_set(self) -> bool:
-        return super().is_set() or self._whole.is_set()
+            failure = Failure(kind="unavailable", what=what, why=error.why, next=error.next)
+            raise _Nothing("", failure) from None
 
 
 def examine_fleet(
@@ -111,31 +113,31 @@ def examine_fleet(
         why = f"--on and --machines name {machines[0].name} alone"
         raise UsageError("--links needs two machines", why=why, next="--on ssh:HOST,HOST or --on local:2")
     live, dice, fleet = LiveRun("fleet", emit), random.Random(0), _Fleet()  # noqa: S311, an order
-    pairs = combinations(sorted(machines, key=lambda machine: machine.name), 2)  # none waits for another
+    # In one order of names, so that two heads never wait for each other's second machine.
+    pairs = combinations(sorted(machines, key=lambda machine: machine.name), 2)
     every: list[_Ends] = [*((machine,) for machine in machines), *(pairs if links else ())]
     live.start(name="", subjects=[], environment=here.environment(), plan={})
     for turn in range(turns):
         if not (left := [ends for ends in every if not fleet.trouble(ends)]):
             break
         live.say(f"turn {turn + 1} of {turns}, {len(left)} machines{' and links' * links}", turn / turns)
-        for ends, found in _visit_all(dice.sample(left, len(left)), fleet):
-            for speed, value in found.items():
-                if turn == 0:
-                    live(events.CaseAdded(_case(ends, speed, fleet.axes[_name(ends)])))
-                live(events.Measured(f"{_name(ends)}/{speed}", _sample(value, turn)))
-    cases = {case.key: case for case in live.run().cases}
+        for case in _visit_all(dice.sample(left, len(left)), fleet):
+            if turn == 0:
+                live(events.CaseAdded(structs.replace(case, series=[])))
+            live(events.Measured(case.key, structs.replace(case.series[0], process=[turn], round=[turn])))
     for ends in every:
-        failure = fleet.trouble(ends)
-        for speed in _speeds(ends) if failure else ():
-            case = cases.pop(f"{_name(ends)}/{speed}", None) or _case(ends, speed, {})
-            live(events.CaseChanged(structs.replace(case, status="failed", failure=failure)))
-    comparisons = compare(list(cases.values()))
+        if failure := fleet.trouble(ends):
+            seen = [case for case in live.run().cases if case.axes["machine"] == _name(ends)]
+            for case in seen or [Case(key=_name(ends), target="", axes={"machine": _name(ends)})]:
+                live(events.CaseChanged(structs.replace(case, status="failed", failure=failure)))
+    comparisons = compare([case for case in live.run().cases if case.status == "ok"])
     kinds = [[each for each in comparisons if (each.metric in SPEEDS) is kind] for kind in (True, False)]
     live(events.ChecksMade([_rule_out(kind) for kind in kinds if kind]))
     for comparison in comparisons:
         live(events.ComparisonAdded(comparison))
         if comparison.word == "slower":
-            live(events.FindingAdded(_finding(comparison, fleet.axes[comparison.candidate])))
+            cases = [case for case in live.run().cases if case.axes["machine"] == comparison.candidate]
+            live(events.FindingAdded(_finding(comparison, cases)))
     return live.finish()
 
 
@@ -143,27 +145,9 @@ def _name(ends: _Ends) -> str:
     return BETWEEN.join(machine.name for machine in ends)
 
 
-def _speeds(ends: _Ends) -> Iterable[str]:
-    return SPEEDS if len(ends) == 1 else (f"{size} B" for size in SIZES)
-
-
-def _case(ends: _Ends, speed: str, known: Mapping[str, Axis]) -> Case:
-    axes = {"machine": _name(ends), "speed": speed, **known}
-    if len(ends) == 1:
-        return Case(key=f"{_name(ends)}/{speed}", target=SPEEDS[speed], axes=axes)
-    axes["bytes"] = int(speed.split()[0])
-    return Case(key=f"{_name(ends)}/{speed}", target="torch.distributed.all_reduce", axes=axes)
-
-
-def _sample(seconds: float, turn: int) -> Series:
-    return Series(
-        metric=LATENCY, samples=[seconds], regime=Regime.ISOLATED, process=[turn], round=[turn], probe="wall"
-    )
-
-
-def _visit_all(left: Sequence[_Ends], fleet: _Fleet) -> list[tuple[_Ends, dict[str, float]]]:
+def _visit_all(left: Sequence[_Ends], fleet: _Fleet) -> list[Case]:
     """Visit each once, in about this order, those side by side that share no place."""
-    found, fleet.stop = list[tuple[_Ends, dict[str, float]]](), Stop()
+    found, fleet.stop = list[Case](), Stop()
     with ThreadPoolExecutor(max_workers=len(left)) as pool, ExitStack() as stack:
         stack.callback(fleet.stop.set)
         while left:
@@ -172,70 +156,58 @@ def _visit_all(left: Sequence[_Ends], fleet: _Fleet) -> list[tuple[_Ends, dict[s
                 if busy.isdisjoint(places := {machine.place for machine in ends}):
                     batch.append(ends)
                     busy |= places
-            found += zip(batch, pool.map(partial(_visit, fleet=fleet), batch), strict=True)
+            found += chain.from_iterable(pool.map(lambda ends: _visit(ends, fleet), batch))
             left = [ends for ends in left if ends not in batch]
     return found
 
 
-def _visit(ends: _Ends, fleet: _Fleet) -> dict[str, float]:
-    """Seconds by what was measured; nothing of what is lost, now or before."""
-    if fleet.trouble(ends):
-        return {}
-    found = {}
+def _visit(ends: _Ends, fleet: _Fleet) -> list[Case]:
+    """A case for each speed or size of message, with the time of a call; none of what is lost."""
+    name, found = _name(ends), list[Case]()
     try:
-        cases = _measure(*ends, fleet) if len(ends) == 1 else _exchange(ends, fleet)
-        for speed, case in zip(_speeds(ends), cases, strict=True):
-            series = case.find("latency", Regime.ISOLATED)
+        if failure := fleet.trouble(ends):
+            raise _Nothing("", failure)
+        run = _exchange(ends, fleet) if ends[1:] else fleet.ask(ends[0], "bench", _VISIT)
+        kind = sorted({fleet.hardware[machine.name] for machine in ends})
+        for case in run.cases:
+            series, speed = case.find("latency", Regime.ISOLATED), _SPEED_OF.get(case.target, case.key)
             if series is None or not series.samples:
                 what = case.failure.what if case.failure else f"{case.target} gave no time"
-                raise _Trouble("", Failure(kind="died", what=f"{_name(ends)} was lost: {what}"))
-            found[speed] = quantile(select(series).values, 0.5)
-    except _Trouble as trouble:
-        fleet.lost[trouble.of or _name(ends)] = trouble.failure
-        return {}
+                raise _Nothing("", Failure(kind="died", what=f"{name} was lost: {what}"))
+            axes: dict[str, Axis] = {"machine": name, "speed": speed, **(case.axes if ends[1:] else {})}
+            axes["hardware"] = " ".join([*kind, *(str(case.axes["backend"]) for _ in ends[1:])])
+            time = quantile(select(series).values, 0.5)
+            own = Series(metric=LATENCY, samples=[time], regime=Regime.ISOLATED, probe="wall")
+            found.append(Case(key=f"{name}/{speed}", target=case.target, axes=axes, series=[own]))
+    except _Nothing as nothing:
+        fleet.lost[nothing.of or name] = nothing.failure
+        return []
     return found
 
 
-def _measure(machine: Machine, fleet: _Fleet) -> list[Case]:
-    request = BenchRequest(
-        targets=list(SPEEDS.values()),
-        backends=["null"],
-        regimes=[Regime.ISOLATED],
-        budget=BUDGET,
-        processes=1,
-        save=False,
-        timing_only=True,
-    )
-    return fleet.ask(machine, "bench", request, fleet.stop).cases
-
-
-def _exchange(ends: _Ends, fleet: _Fleet) -> list[Case]:
-    """All-reduces of both ends, as the first has timed them. Raises _Trouble: the one that explains most."""
-    first, second = ends
-    plan, over, network = Future[dict[str, Setting]](), _Over(fleet.stop), os.environ.get(NETWORK, "")
+def _exchange(ends: _Ends, fleet: _Fleet) -> Run:
+    """All-reduces of both ends, as the first has timed them. Raises _Nothing: the end that explains most."""
+    plan, over, network = Future[dict[str, Setting]](), Stop(), os.environ.get(NETWORK, "")
 
     def heard(event: Event) -> None:
         if isinstance(event, events.RunStarted):
             plan.set_result(event.run.plan)
 
+    first, second = ends
     with ThreadPoolExecutor(max_workers=2) as pool:
         request = LinkRequest(peer=second.name, network=network)
-        sides = [pool.submit(fleet.ask, first, "link", request, over, heard)]
+        sides = [pool.submit(fleet.ask, first, "link", request, heard, over)]
         wait(cast(list[Future[Any]], [*sides, plan]), return_when=FIRST_COMPLETED)
         if plan.done():
             where = {name: setting.value for name, setting in plan.result().items()}
             request = LinkRequest(peer=first.name, network=network, **where)
-            sides.append(pool.submit(fleet.ask, second, "link", request, over))
+            sides.append(pool.submit(fleet.ask, second, "link", request, ignore, over))
         wait(sides, return_when=FIRST_EXCEPTION)
         ended, _ = wait(sides, timeout=LAST_WORDS)
         over.set()
     if errors := [error for side in ended if (error := side.exception())]:
         raise min(errors, key=lambda error: not getattr(error, "of", ""))
-    cases = sides[0].result().cases
-    kinds = sorted({str(fleet.axes[machine.name]["hardware"]) for machine in ends})
-    known = {name: cases[0].axes[name] for name in ("backend", "network")}
-    fleet.axes[_name(ends)] = {**known, "hardware": " ".join([*kinds, str(known["backend"])])}
-    return cases
+    return sides[0].result()
 
 
 def beside_others(times: Mapping[str, Sequence[float]]) -> dict[str, Effect]:
@@ -302,11 +274,10 @@ def _rule_out(found: Sequence[Comparison]) -> Check:
     return Check(name=f"{noun}s", outcome="warn", sentence=sentence, next="laptime doctor")
 
 
-def _finding(each: Comparison, known: Mapping[str, Axis]) -> Finding:
-    next, shown = "laptime doctor   on that machine shows who else uses it, and what limits it", each.metric
-    if BETWEEN in each.candidate:
-        shown = f"{SIZES[-1 if shown == BANDWIDTH else 0]} B"
-        next = f"ethtool {known['network']}   on both machines shows its speed and errors"
+def _finding(each: Comparison, cases: Sequence[Case]) -> Finding:
+    next = "laptime doctor   on that machine shows who else uses it, and what limits it"
+    if network := cases[0].axes.get("network"):
+        next = f"ethtool {network}   on both machines shows its speed and errors"
     return Finding(
         kind=SLOW,
         severity="problem",
@@ -318,5 +289,5 @@ def _finding(each: Comparison, known: Mapping[str, Axis]) -> Finding:
             "ci95": list(each.ci95),
         },
         next=next,
-        cases=[f"{each.candidate}/{shown}"],
+        cases=[case.key for case in cases if network or case.axes["speed"] == each.metric],
     )
