@@ -1,4 +1,4 @@
-"""What visits to machines and links say: seconds by what was measured, one value a visit.
+"""Visits to machines and links, as `doctor --on` makes them: seconds by speed, one value a visit.
 
     link    time of an all-reduce = latency + bytes / bandwidth (Hockney 1994), by least squares whose errors
             are shares of the time. A line a visit: intervals are those of visits, as for machines.

@@ -13,9 +13,10 @@ import pytest
 from laptime.analysis.visits import line
 from laptime.kit.errors import Unavailable
 from laptime.launch.fleet import NODE, Machine
+from laptime.launch.fleet.node import run_on
 from laptime.probes import link
 from laptime.probes.link import NETWORK, SIZES, LinkRequest
-from laptime.records.case import Case
+from laptime.records.case import Case, Failure
 from laptime.verbs.doctor import fleet
 
 HERE = Machine("a", (sys.executable, *NODE), "here", is_here=True)
@@ -76,7 +77,7 @@ def test_two_nodes_find_each_other_and_time_messages_of_all_sizes() -> None:
 def test_the_end_that_dies_is_named_and_not_the_one_that_misses_it(
     number: int, first: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fleet, "run_on", partial(fleet.run_on, silent=15.0))
+    monkeypatch.setattr(fleet, "run_on", partial(run_on, silent=15.0))
     dying = node(
         "b", f"import laptime.probes.link as l\nl._times = lambda *_: os.kill(os.getpid(), {number:d})"
     )
@@ -121,7 +122,7 @@ def test_the_network_that_was_asked_for_here_is_told_to_both(monkeypatch: pytest
 
     def ask(self: object, machine: Machine, verb: str, request: LinkRequest, *rest: object) -> None:
         told.append(request)
-        raise fleet._Nothing(machine.name, fleet.Failure(kind="died", what="gone"))
+        raise fleet._Nothing(machine.name, Failure(kind="died", what="gone"))
 
     monkeypatch.setattr(fleet._Fleet, "ask", ask)
     visited(HERE, HERE)

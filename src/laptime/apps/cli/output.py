@@ -192,9 +192,8 @@ class Delivery:
 
     def say_failures(self, run: Run) -> None:
         """Failures of a run of one program, whose report is not about them, in three lines each, once."""
-        for failure in dict.fromkeys(case.failure for case in run.cases):
-            if failure is not None:
-                self.voice.complain(UserCodeError(failure.what, why=failure.why, next=failure.next))
+        for failure in filter(None, dict.fromkeys(case.failure for case in run.cases)):
+            self.voice.complain(UserCodeError(failure.what, why=failure.why, next=failure.next))
 
 
 def exit_code(run: Run) -> ExitCode:

@@ -64,14 +64,14 @@ _SPEED_OF = {target: speed for speed, target in SPEEDS.items()}
 
 
 class _Nothing(Exception):
-    """What a visit came to. of: the machine that was lost; "": it is there."""
+    """A visit without a time. of: the machine that was lost; "": it is there."""
 
     def __init__(self, of: str, failure: Failure) -> None:
         self.of, self.failure = of, failure
 
 
 class _Fleet:
-    """What is known by name. hardware: of machines. lost: machines and links that are left out, and why."""
+    """Facts by name. hardware: of machines. lost: machines and links that are left out, and why."""
 
     def __init__(self) -> None:
         self.hardware, self.lost, self.stop = dict[str, str](), dict[str, Failure](), Stop()
@@ -86,14 +86,14 @@ class _Fleet:
     ) -> Run:
         """The run of a verb there. over: ends it. Raises _Nothing."""
 
-        def known(environment: Environment) -> None:
+        def learn(environment: Environment) -> None:
             self.hardware[machine.name] = environment.hardware
 
         def stop() -> bool:
             return self.stop.is_set() or (over is not None and over.is_set())
 
         try:
-            return run_on(machine, verb, request, emit, known=known, stop=stop)
+            return run_on(machine, verb, request, emit, known=learn, stop=stop)
         except Lost as lost:
             what = f"{machine.name} was lost: {lost}"
             raise _Nothing(machine.name, Failure(kind="died", what=what)) from None
