@@ -64,10 +64,7 @@ _SPEED_OF = {target: speed for speed, target in SPEEDS.items()}
 
 
 class _Nothing(Exception):
-    """A visit without a time. of: the machine that was lost; "": it is there."""
-
-    def __init__(self, of: str, failure: Failure) -> None:
-        self.of, self.failure = of, failure
+    """A visit without a time: the name of the machine that was lost, "" if it is there, and the failure."""
 
 
 class _Fleet:
@@ -180,7 +177,7 @@ def _visit(ends: _Ends, fleet: _Fleet) -> list[Case]:
             own = Series(metric=LATENCY, samples=[time], regime=Regime.ISOLATED, probe="wall")
             found.append(Case(key=f"{name}/{speed}", target=case.target, axes=axes, series=[own]))
     except _Nothing as nothing:
-        fleet.lost[nothing.of or name] = nothing.failure
+        fleet.lost[nothing.args[0] or name] = nothing.args[1]
         return []
     return found
 
@@ -206,7 +203,7 @@ def _exchange(ends: _Ends, fleet: _Fleet) -> Run:
         ended, _ = wait(sides, timeout=LAST_WORDS)
         over.set()
     if errors := [error for side in ended if (error := side.exception())]:
-        raise min(errors, key=lambda error: not getattr(error, "of", ""))
+        raise min(errors, key=lambda error: not error.args[0])
     return sides[0].result()
 
 
@@ -278,16 +275,7 @@ def _finding(each: Comparison, cases: Sequence[Case]) -> Finding:
     next = "laptime doctor   on that machine shows who else uses it, and what limits it"
     if network := cases[0].axes.get("network"):
         next = f"ethtool {network}   on both machines shows its speed and errors"
-    return Finding(
-        kind=SLOW,
-        severity="problem",
-        sentence=f"slow  {each.sentence}",
-        evidence={
-            "machine": each.candidate,
-            "speed": each.metric,
-            "ratio": each.speedup,
-            "ci95": list(each.ci95),
-        },
-        next=next,
-        cases=[case.key for case in cases if network or case.axes["speed"] == each.metric],
-    )
+    keys = [case.key for case in cases if network or case.axes["speed"] == each.metric]
+    seen = {"machine": each.candidate, "speed": each.metric, "ratio": each.speedup, "ci95": [*each.ci95]}
+    sentence = f"slow  {each.sentence}"
+    return Finding(kind=SLOW, severity="problem", sentence=sentence, evidence=seen, next=next, cases=keys)
