@@ -99,11 +99,8 @@ def result(text: str) -> None:
         discard_stdout()  # the reader has all it wanted; the exit code is still the command's own
     except OSError as error:
         discard_stdout()
-        raise UsageError(
-            "the result could not be written to standard output",
-            why=error.strerror or str(error),
-            next="the run is stored: laptime show last",
-        ) from error
+        why, next = error.strerror or str(error), "the run is stored: laptime show last"
+        raise UsageError("the result could not be written to standard output", why=why, next=next) from error
 
 
 def write(subject: Run | Document, outputs: Sequence[Output], *, voice: Voice) -> list[LaptimeError]:
