@@ -114,6 +114,8 @@ def test_a_suite_takes_its_models_along(tmp_path: Path, here: Here, on: str) -> 
         (("trace", "none.json", "--on", "ON"), "there is no file"),
         (("trace", "t.json", "--slim", "s.json.gz", "--on", "ON"), "--slim writes here"),
         (("bench", "model.py:build", "--on", "ssh:dead"), "lost with dead: "),
+        (("doctor", "--links"), "--links measures between machines"),
+        (("doctor", "--links", "--on", "ON", "--machines", "b*"), "--links needs two machines"),
     ],
 )
 def test_bad_input_is_named_in_three_lines(
@@ -127,6 +129,22 @@ def test_bad_input_is_named_in_three_lines(
     assert errors[-1].startswith("next:")
     assert done.returncode == (4 if "dead" in words[-1] else 2)
     assert caches(tmp_path) == []
+
+
+@pytest.mark.slow
+@pytest.mark.torch
+@pytest.mark.timeout(600)
+def test_links_are_measured_between_those_that_are_there(tmp_path: Path, here: Here, on: str) -> None:
+    words = ("doctor", "--quick", "--links", "--on", on, "--machines", "dead,a*", "--json")
+    done = here(tmp_path / "work", *words)
+    assert done.returncode == 4, done.stderr
+    assert done.stderr.count("error: dead was lost: ") == 1
+    rows = {(row["machine"], row.get("speed")): row for row in json.loads(done.stdout)["machines"]}
+    assert {name for name, _ in rows} == {"dead", "a1", "a2", "a1 - a2", "a1 - dead", "a2 - dead"}
+    largest = rows["a1 - a2", "16777216 B"]
+    assert len(largest["seconds"]) == 3
+    assert largest["backend"] == "gloo"
+    assert not largest["failure"]
 
 
 # In the background

@@ -78,11 +78,8 @@ def _promise(text: str) -> Promise:
     quantile = (match[2] or "p99") if match else ""
     quantile = {"p50": "median"}.get(quantile, quantile)
     if match is None or quantile not in QUANTILES:
-        raise UsageError(
-            f"{text!r} is not a promise",
-            why=f"a promise is a duration, an @ and one of {', '.join(QUANTILES)}",
-            next="--slo latency=50ms@p99",
-        )
+        why = f"a promise is a duration, an @ and one of {', '.join(QUANTILES)}"
+        raise UsageError(f"{text!r} is not a promise", why=why, next="--slo latency=50ms@p99")
     return Promise(seconds(match[1]), quantile, metric if equals else "latency")
 
 

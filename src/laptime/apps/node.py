@@ -10,6 +10,7 @@ import sys
 from laptime.launch.fleet.serving import serve
 
 VERBS = {
+    "link": ("laptime.probes.link:LinkRequest", "laptime.probes.link:link"),
     "bench": ("laptime.records.plan:BenchRequest", "laptime.verbs.bench:bench"),
     "load": ("laptime.verbs.load.request:LoadRequest", "laptime.verbs.load.run:load"),
     "trace": ("laptime.verbs.trace:TraceRequest", "laptime.verbs.trace:carry_out"),

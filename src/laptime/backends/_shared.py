@@ -209,11 +209,8 @@ def refuse_kind(recipe: Recipe, kinds: Sequence[str], backend: str, *, instead: 
     """Refuse models of other frameworks.
     Raises TargetError: the recipe's kind is none of those that the backend runs."""
     if recipe.kind not in kinds:
-        raise TargetError(
-            f"{backend} cannot run {recipe.target}",
-            why=f"it is a model of {recipe.backend}",
-            next=f"--backend {recipe.backend}   or {instead}",
-        )
+        why, next = f"it is a model of {recipe.backend}", f"--backend {recipe.backend}   or {instead}"
+        raise TargetError(f"{backend} cannot run {recipe.target}", why=why, next=next)
 
 
 def no_batch(batch: int, why: str, next: str = "", error: type[LaptimeError] = TargetError) -> LaptimeError:

@@ -67,11 +67,8 @@ def explain(error: BaseException, what: str) -> LaptimeError:
 
 def _check(variant: Variant) -> None:
     if variant.device not in ("cpu", "auto"):
-        raise Unavailable(
-            f"there is no device {variant.device!r}",
-            why="the null backend knows only the cpu",
-            next="--device cpu",
-        )
+        why = "the null backend knows only the cpu"
+        raise Unavailable(f"there is no device {variant.device!r}", why=why, next="--device cpu")
     options = {
         f"--dtype {variant.dtype}": variant.dtype not in ("float32", "auto"),
         "--compile": variant.compile,

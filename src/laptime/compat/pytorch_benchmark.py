@@ -114,11 +114,8 @@ def _device(device: Any) -> "torch.device":
     import torch
 
     if not isinstance(device, torch.device):
-        raise UsageError(
-            f"get_device_fn returned {device!r}",
-            why="it must return a torch.device",
-            next="torch.device('cpu')",
-        )
+        why = "it must return a torch.device"
+        raise UsageError(f"get_device_fn returned {device!r}", why=why, next="torch.device('cpu')")
     here: torch.device = device
     if here == torch.device("cuda"):  # without an index it means the current one
         return torch.device("cuda", torch.cuda.current_device())

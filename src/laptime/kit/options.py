@@ -84,11 +84,8 @@ class Field:
         for each in value if self.kind is list else [value]:
             if self.choices and each not in self.choices and not each == "" == self.default:
                 near = closest(str(each), self.choices)
-                raise UsageError(
-                    f"{each!r} is not one of its choices",
-                    why=f"known: {', '.join(self.choices)}",
-                    next=f"did you mean {near}?" if near else "",
-                )
+                why, next = f"known: {', '.join(self.choices)}", f"did you mean {near}?" if near else ""
+                raise UsageError(f"{each!r} is not one of its choices", why=why, next=next)
             least, most = self.option.least, self.option.most
             is_limited = isinstance(each, (int, float)) and (least, most) != (-math.inf, math.inf)
             if is_limited and not least <= each <= most:  # NaN is neither
@@ -160,11 +157,8 @@ def make_request(request: Callable[..., Request], given: Mapping[str, Any], call
     for name in given:
         if name not in known:
             near = closest(name, known)
-            raise UnknownKeyword(
-                f"{call} has no option {name!r}",
-                why=f"known: {', '.join(known)}",
-                next=f"did you mean {near}=?" if near else f"help({call})",
-            )
+            what, why = f"{call} has no option {name!r}", f"known: {', '.join(known)}"
+            raise UnknownKeyword(what, why=why, next=f"did you mean {near}=?" if near else f"help({call})")
     values: dict[str, Any] = {}
     for name, value in given.items():
         try:

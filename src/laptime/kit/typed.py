@@ -41,11 +41,8 @@ def amount(text: str) -> float:
     try:
         return float(text if factor == 1.0 else text[:-1]) * factor
     except ValueError:
-        raise UsageError(
-            f"{text!r} is not a number of samples",
-            why="it takes a number, which may end in k or M",
-            next="1.28M",
-        ) from None
+        why = "it takes a number, which may end in k or M"
+        raise UsageError(f"{text!r} is not a number of samples", why=why, next="1.28M") from None
 
 
 def rates(text: str) -> list[float]:
@@ -131,11 +128,8 @@ def headers(texts: Sequence[str]) -> list[tuple[str, str]]:
     for text in [line for each in texts for line in (_lines(each[1:]) if each[:1] == "@" else [each])]:
         name, colon, value = text.partition(":")
         if not colon or not name.strip() or any(sign in text for sign in "\r\n"):
-            raise UsageError(
-                "a header is a name, a colon and a value",
-                why="the text is not shown, because it may be secret",
-                next="--header 'Authorization: Bearer ...'",
-            )
+            what, next = "a header is a name, a colon and a value", "--header 'Authorization: Bearer ...'"
+            raise UsageError(what, why="the text is not shown, because it may be secret", next=next)
         found.append((name.strip(), value.strip()))
     return found
 

@@ -32,11 +32,8 @@ def schedule(
     average. seconds: length of the window; `requests`: so many instead, however long they take.
     Raises UsageError: the rate is impossible, or there are too many requests."""
     if not 0 < rate < math.inf:
-        raise UsageError(
-            f"a rate of {rate:g} requests/s is impossible",
-            why="it must be a number above zero",
-            next="--rate 8",
-        )
+        why = "it must be a number above zero"
+        raise UsageError(f"a rate of {rate:g} requests/s is impossible", why=why, next="--rate 8")
     expected = requests or rate * seconds
     if expected > MOST:
         raise UsageError(

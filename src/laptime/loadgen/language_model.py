@@ -145,11 +145,8 @@ async def _models(base: str, endpoint: Endpoint) -> list[str]:
         raise Unavailable(f"{base} did not answer: {broken.kind}", why=str(broken), next=step) from None
     kind, detail = fault(reply)
     if kind in ("http 401", "http 403"):
-        raise UsageError(
-            f"{base} refused: {kind}",
-            why=detail or "it gave no reason",
-            next="--header 'Authorization: Bearer ...'",
-        )
+        why = detail or "it gave no reason"
+        raise UsageError(f"{base} refused: {kind}", why=why, next="--header 'Authorization: Bearer ...'")
     with suppress(msgspec.DecodeError, KeyError, TypeError):
         return [] if kind else [str(model["id"]) for model in msgspec.json.decode(reply.body)["data"]]
     return []

@@ -39,11 +39,8 @@ def find(text: str, table: Table, environment: Environment | None = None) -> Mac
         return min(here, key=lambda row: row.usd_per_hour)
     if rows:
         regions = ", ".join(sorted({row.region for row in rows if row.region}))
-        raise UsageError(
-            f"no price of {name} in {region!r} is known",
-            why=f"regions: {regions}",
-            next=f"--machine {rows[0].name}@{rows[0].region}",
-        )
+        what = f"no price of {name} in {region!r} is known"
+        raise UsageError(what, why=f"regions: {regions}", next=f"--machine {rows[0].name}@{rows[0].region}")
     names = {row.name for row in table.machines} | {shape.name for shape in table.flex}
     by_lower = {each: name for name in names for each in (name.lower(), name.lower().partition(":")[2])}
     wanted = text.partition("@")[0].lower()

@@ -76,11 +76,8 @@ def _by_part(part: str, by_id: dict[str, str]) -> Path | None:
     if len(part) < _SHORTEST or not ids:
         return None
     if len(ids) > 1:
-        raise UsageError(
-            f"{part!r} may mean {len(ids)} runs",
-            why=f"{', '.join(ids[:3])}{' ...' if len(ids) > 3 else ''}",
-            next=f"type more of it, for example {ids[0]}",
-        )
+        what, next = f"{part!r} may mean {len(ids)} runs", f"type more of it, for example {ids[0]}"
+        raise UsageError(what, why=f"{', '.join(ids[:3])}{' ...' if len(ids) > 3 else ''}", next=next)
     return Path(by_id[ids[0]])
 
 

@@ -32,11 +32,8 @@ def load(where: str) -> list[Suite]:
     if path.is_dir():
         suites = [suite for file in _suite_files(path) for suite in _read(file)]
         if not suites:
-            raise UsageError(
-                f"there is no suite in {where}",
-                why=f"no .toml file in it has a [[benchmark]], no .py file imports {_MARK}",
-                next="laptime suite list",
-            )
+            why = f"no .toml file in it has a [[benchmark]], no .py file imports {_MARK}"
+            raise UsageError(f"there is no suite in {where}", why=why, next="laptime suite list")
         return _apart(suites)
     if path.is_file():
         return _apart(_read(path))
@@ -91,11 +88,8 @@ def _from_toml(text: str, place: str, name: str, folder: Path) -> Suite:
     refuse_unknown_keys(defaults, Benchmark.__struct_fields__, f"{place}: [defaults]")
     each = raw.get("benchmark")
     if not isinstance(each, list) or not each:
-        raise UsageError(
-            f"{place} has no benchmark",
-            why="a suite needs at least one benchmark",
-            next='[[benchmark]]  name = "resnet18"  target = "torchvision:resnet18"',
-        )
+        next = '[[benchmark]]  name = "resnet18"  target = "torchvision:resnet18"'
+        raise UsageError(f"{place} has no benchmark", why="a suite needs at least one benchmark", next=next)
     for one in each:
         refuse_unknown_keys(one, Benchmark.__struct_fields__, f"{place}: {_describe(one)}")
     raw["benchmark"] = [_benchmark({**defaults, **one}, place, folder) for one in each]
@@ -138,11 +132,8 @@ def _check(suite: Suite, place: str) -> Suite:
     names = [suite.name, *(each.name for each in suite.benchmark)]
     for name in names:
         if not _NAME.fullmatch(name):
-            raise UsageError(
-                f"{place}: {name!r} is not a name",
-                why="names have letters, digits, blanks and _ . + = , -, and begin with a letter or digit",
-                next='name = "resnet18 batch 8"',
-            )
+            why = "names have letters, digits, blanks and _ . + = , -, and begin with a letter or digit"
+            raise UsageError(f"{place}: {name!r} is not a name", why=why, next='name = "resnet18 batch 8"')
     twice = next((name for name in names[1:] if names[1:].count(name) > 1), None)
     if twice is not None:
         raise UsageError(
@@ -157,11 +148,8 @@ def _apart(suites: list[Suite]) -> list[Suite]:
     names = [suite.name for suite in suites]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
-        raise UsageError(
-            f"two suites are called {twice!r}",
-            why="laptime finds the runs of a suite by its name",
-            next="name = ... at the top of the file",
-        )
+        what, why = f"two suites are called {twice!r}", "laptime finds the runs of a suite by its name"
+        raise UsageError(what, why=why, next="name = ... at the top of the file")
     return suites
 
 
@@ -174,11 +162,8 @@ def _convert(raw: Any, kind: type[Struct], place: str) -> Any:
     try:
         return msgspec.convert(raw, kind)
     except msgspec.ValidationError as error:
-        raise UsageError(
-            f"{place} is not valid",
-            why=str(error).replace(" - at `$.", ": `"),
-            next="laptime suite list standard   shows one",
-        ) from error
+        why, next = str(error).replace(" - at `$.", ": `"), "laptime suite list standard   shows one"
+        raise UsageError(f"{place} is not valid", why=why, next=next) from error
 
 
 def refuse_unknown_keys(raw: Any, known: tuple[str, ...], place: str) -> None:

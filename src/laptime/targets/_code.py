@@ -131,11 +131,8 @@ def find(module: ModuleType, dotted: str, *, target: str) -> Any:
             attribute = getattr(attribute, part)
         except AttributeError as error:
             near = closest(part, [name for name in dir(attribute) if not name.startswith("_")])
-            raise TargetError(
-                f"{target} does not exist",
-                why=str(error),
-                next=f"did you mean {near!r}?" if near else f"add a function to it and {_RETURN}",
-            ) from error
+            next = f"did you mean {near!r}?" if near else f"add a function to it and {_RETURN}"
+            raise TargetError(f"{target} does not exist", why=str(error), next=next) from error
     return attribute
 
 
@@ -191,11 +188,8 @@ def build(function: Any, batch: int, *, target: str, folder: Path) -> Program:
     if is_model(function):
         return Program(call=function)
     if not callable(function):
-        raise TargetError(
-            f"{target} is not a function",
-            why=f"it is {_kind(function)}",
-            next=f"name a function in which you {_RETURN}",
-        )
+        next = f"name a function in which you {_RETURN}"
+        raise TargetError(f"{target} is not a function", why=f"it is {_kind(function)}", next=next)
     missing = [name for name in list_needed(function) if name != "batch"]
     if missing:
         raise TargetError(
@@ -213,11 +207,8 @@ def build(function: Any, batch: int, *, target: str, folder: Path) -> Program:
         return Program(call=call, inputs=inputs, origin="none" if inputs is None else "given")
     if callable(result):
         return Program(call=result)
-    raise TargetError(
-        f"{target} returned {_kind(result)}, which cannot be measured",
-        why=f"a target function has to {_RETURN}",
-        next="return model, inputs",
-    )
+    what = f"{target} returned {_kind(result)}, which cannot be measured"
+    raise TargetError(what, why=f"a target function has to {_RETURN}", next="return model, inputs")
 
 
 def _kind(value: Any) -> str:

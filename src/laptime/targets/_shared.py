@@ -69,11 +69,8 @@ def resolve_file(text: str, *, kind: str, backend: str, parts: tuple[str, ...] =
         raise TargetError(f"{text} cannot be read", why=str(error)) from error
 
     def build(batch: int) -> Program:
-        raise TargetError(
-            f"{text} is not a Python program",
-            why=f"a {path.suffix} file is run by {backend} and its like",
-            next=f"laptime bench {text} --backend {backend}",
-        )
+        what, next = f"{text} is not a Python program", f"laptime bench {text} --backend {backend}"
+        raise TargetError(what, why=f"a {path.suffix} file is run by {backend} and its like", next=next)
 
     return Recipe(
         target=text,

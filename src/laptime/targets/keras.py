@@ -27,11 +27,8 @@ def resolve(text: str) -> Recipe:
     It may be installed for another interpreter than this one, which only plans."""
     name = text.partition(":")[2]
     if not _NAME.fullmatch(name):
-        raise TargetError(
-            f"{text!r} is not the name of a Keras model",
-            why="a name has letters, digits, '_' and '-'",
-            next="for example: laptime bench keras:EfficientNetB0",
-        )
+        what, why = f"{text!r} is not the name of a Keras model", "a name has letters, digits, '_' and '-'"
+        raise TargetError(what, why=why, next="for example: laptime bench keras:EfficientNetB0")
     return Recipe(
         target=text,
         kind="keras",

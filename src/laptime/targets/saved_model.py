@@ -85,11 +85,8 @@ def _signature(names: list[str], name: str, text: str) -> str:
             next="tf.saved_model.save(module, folder, signatures=function.get_concrete_function(specs))",
         )
     if name and name not in names:
-        raise TargetError(
-            f"{text.partition('#')[0]} has no signature {name!r}",
-            why=f"it has {', '.join(names)}",
-            next=f"did you mean #{closest(name, names) or names[0]}?",
-        )
+        why, next = f"it has {', '.join(names)}", f"did you mean #{closest(name, names) or names[0]}?"
+        raise TargetError(f"{text.partition('#')[0]} has no signature {name!r}", why=why, next=next)
     if not name and _DEFAULT not in names and len(names) > 1:
         raise TargetError(
             f"which signature of {text}?", why=f"it has {', '.join(names)}", next=f"{text}#{names[0]}"

@@ -83,11 +83,8 @@ def read_rules(path: Path) -> Rules:
         if isinstance(table, dict) and isinstance(metric := table.get("metric"), str):
             refuse_unknown(metric)
         if isinstance(table, dict) and not {"max", "min", "regression"} & table.keys():
-            raise UsageError(
-                f"a [[budget]] in {path} sets no limit",
-                why="it has neither max, min, nor regression",
-                next="[[budget]]  max = '30 ms'",
-            )
+            why, next = "it has neither max, min, nor regression", "[[budget]]  max = '30 ms'"
+            raise UsageError(f"a [[budget]] in {path} sets no limit", why=why, next=next)
     try:
         return msgspec.convert({**check, "budget": tables}, Rules)
     except msgspec.ValidationError as error:

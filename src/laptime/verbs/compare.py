@@ -40,11 +40,8 @@ def compare_runs(a: Run, b: Run, force: bool = False, *, earlier: Sequence[Run] 
     libraries or settings and `force` is not set; or they share no case."""
     refuse_profiles(a, b)
     if a.id == b.id:
-        raise UsageError(
-            f"run {a.id} cannot be compared with itself",
-            why="both sides name this run",
-            next="laptime compare last~1 last   (laptime list shows all runs)",
-        )
+        why, next = "both sides name this run", "laptime compare last~1 last   (laptime list shows all runs)"
+        raise UsageError(f"run {a.id} cannot be compared with itself", why=why, next=next)
     phrases = differences(a.environment, b.environment)
     if phrases and not force:
         raise UsageError(
@@ -54,11 +51,8 @@ def compare_runs(a: Run, b: Run, force: bool = False, *, earlier: Sequence[Run] 
         )
     pairs = shared_cases(a, b)
     if not pairs:
-        raise UsageError(
-            "these two runs share no case",
-            why=f"{_keys(a)} against {_keys(b)}",
-            next="laptime bench A B   measures both, interleaved",
-        )
+        next = "laptime bench A B   measures both, interleaved"
+        raise UsageError("these two runs share no case", why=f"{_keys(a)} against {_keys(b)}", next=next)
     between = spread_between(a, b, earlier)
     compared = [(pair, _compare(*pair, between=between)) for pair in pairs]
     return [

@@ -59,11 +59,8 @@ class Run(records.Run, frozen=True, kw_only=True):
         try:
             import pandas as pd
         except ImportError as error:
-            raise Unavailable(
-                "pandas is not installed",
-                why="DataFrames need it",
-                next="pip install pandas, or run.to_dict()",
-            ) from error
+            next = "pip install pandas, or run.to_dict()"
+            raise Unavailable("pandas is not installed", why="DataFrames need it", next=next) from error
         return pd.DataFrame([row for case in self.cases for row in _rows(case, self)])
 
     def report(self, path: Path | str) -> None:

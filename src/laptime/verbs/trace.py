@@ -162,11 +162,8 @@ def _first(
             continue
         emit(Progress(0.4, 0.0, f"analysing {path.name}"))
         return tables.profile(view), view, list(paths[number + 1 :]), skipped
-    raise trace_files.NoTraces(
-        f"none of the {count(len(paths), 'file')} is a profiler trace",
-        why=skipped[0],
-        next="profile the script, or name one trace file",
-    )
+    what = f"none of the {count(len(paths), 'file')} is a profiler trace"
+    raise trace_files.NoTraces(what, why=skipped[0], next="profile the script, or name one trace file")
 
 
 def environment(profile: Profile) -> Environment:

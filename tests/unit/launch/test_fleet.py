@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
+from itertools import combinations
 from pathlib import Path
 
 import pytest
@@ -24,9 +25,12 @@ from laptime.launch.fleet.engines import slurm
 from laptime.launch.fleet.node import Lost, run_on
 from laptime.launch.fleet.queue import Queue, RunOn, carry_out, carry_out_one
 from laptime.probes.machine import environment
+from laptime.records.case import Axis, Case
 from laptime.records.environment import Environment
 from laptime.records.event import EnvironmentChanged, Event, Progress, RunFinished, RunStarted
 from laptime.records.plan import BenchRequest
+from laptime.records.requests import LATENCY
+from laptime.records.series import Series
 from laptime.store.encoding import encode
 
 HERE = Machine("here", (sys.executable, *NODE), is_here=True)
@@ -145,7 +149,7 @@ def test_it_can_be_stopped_from_another_thread() -> None:
     threading.Timer(0.5, stop.set).start()
     began = time.monotonic()
     with pytest.raises(Lost, match="stopped"):
-        run_on(speaking('{"type":"beat"}', "time.sleep(60)"), "bench", QUICK, stop=stop)
+        run_on(speaking('{"type":"beat"}', "time.sleep(60)"), "bench", QUICK, stop=stop.is_set)
     assert time.monotonic() - began < 20.0
 
 
@@ -347,6 +351,39 @@ def test_no_equal_machine_is_called_slow(machines: int) -> None:
 def test_a_machine_that_is_slowed_by_a_tenth_is_named(machines: int) -> None:
     named = [sessions(0.1, seed, machines=machines) for seed in range(200)]
     assert sum(each == ["m0"] for each in named) >= 190
+
+
+def slow_links(bandwidth: float, seed: int, machines: int, turns: int = 8, noise: float = 0.02) -> set[str]:
+    """Links called slow; `m0 - m1` has this share of the bandwidth of the others."""
+    from laptime.analysis.visits import BETWEEN
+    from laptime.probes.link import SIZES
+    from laptime.verbs.doctor.fleet import compare
+
+    dice, cases = random.Random(seed), []
+    for pair in combinations(range(machines), 2):
+        name = BETWEEN.join(f"m{number}" for number in pair)
+        own = [math.exp(dice.gauss(0, noise)) for _ in range(turns)]  # what a visit's messages share
+        for size in SIZES:
+            time = 25e-6 + size / 1e10 / (bandwidth if pair == (0, 1) else 1.0)
+            times = [time * each * math.exp(dice.gauss(0, noise)) for each in own]
+            series = Series(metric=LATENCY, samples=times, regime="isolated")
+            axes: dict[str, Axis] = {"machine": name, "speed": f"{size} B", "bytes": size, "hardware": "one"}
+            cases.append(Case(key=f"{name}/{size} B", target="", axes=axes, series=[series]))
+    return {each.candidate for each in compare(cases) if each.word == "slower"}
+
+
+@pytest.mark.parametrize("machines", [3, 4, 6])
+def test_no_equal_link_is_called_slow(machines: int) -> None:
+    assert sum(bool(slow_links(1.0, seed, machines)) for seed in range(200)) <= 2
+
+
+@pytest.mark.parametrize("machines", [3, 4, 6])
+@pytest.mark.parametrize(("bandwidth", "least"), [(0.5, 200), (0.9, 190)])
+def test_a_link_with_less_bandwidth_is_the_one_that_is_named(
+    machines: int, bandwidth: float, least: int
+) -> None:
+    named = [slow_links(bandwidth, seed, machines) for seed in range(200)]
+    assert named.count({"m0 - m1"}) >= least
 
 
 @pytest.mark.slow

@@ -99,11 +99,8 @@ def result(text: str) -> None:
         discard_stdout()  # the reader has all it wanted; the exit code is still the command's own
     except OSError as error:
         discard_stdout()
-        raise UsageError(
-            "the result could not be written to standard output",
-            why=error.strerror or str(error),
-            next="the run is stored: laptime show last",
-        ) from error
+        why, next = error.strerror or str(error), "the run is stored: laptime show last"
+        raise UsageError("the result could not be written to standard output", why=why, next=next) from error
 
 
 def write(subject: Run | Document, outputs: Sequence[Output], *, voice: Voice) -> list[LaptimeError]:
@@ -191,10 +188,9 @@ class Delivery:
         return code if code == ExitCode.INTERRUPTED else delivered or code
 
     def say_failures(self, run: Run) -> None:
-        """Failures of a run of one program, whose report is not about them, in three lines each."""
-        for case in run.cases:
-            if (failure := case.failure) is not None:
-                self.voice.complain(UserCodeError(failure.what, why=failure.why, next=failure.next))
+        """Failures of a run of one program, whose report is not about them, in three lines each, once."""
+        for failure in filter(None, dict.fromkeys(case.failure for case in run.cases)):
+            self.voice.complain(UserCodeError(failure.what, why=failure.why, next=failure.next))
 
 
 def exit_code(run: Run) -> ExitCode:

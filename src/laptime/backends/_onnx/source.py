@@ -60,11 +60,8 @@ def find(variant: Variant, *, batch: int | None = None) -> Source:
     started = time.perf_counter()
     text = str(variant.options.get("opset", OPSET))
     if not text.isdecimal() or int(text) < 18:
-        raise UsageError(
-            f"opset {text} cannot be exported",
-            why="PyTorch's exporter writes opset 18 and later",
-            next=f"--option opset={OPSET}",
-        )
+        why = "PyTorch's exporter writes opset 18 and later"
+        raise UsageError(f"opset {text} cannot be exported", why=why, next=f"--option opset={OPSET}")
     opset = int(text)
     folder, was_there = _export(variant, recipe, opset=opset, batch=batch)
     about = json.loads((folder / "about.json").read_text(encoding="utf-8"))

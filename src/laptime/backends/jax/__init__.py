@@ -64,11 +64,8 @@ def open_object(subject: Any, inputs: Any, variant: Variant) -> "JaxModel":
     if not callable(subject):
         raise not_a_model(subject, "a Flax or Equinox module")
     if variant.threads is not None:
-        raise UsageError(
-            "the threads of a running process cannot be changed",
-            why="XLA makes its thread pool only once",
-            next="start Python with NPROC=1",
-        )
+        what = "the threads of a running process cannot be changed"
+        raise UsageError(what, why="XLA makes its thread pool only once", next="start Python with NPROC=1")
     make = inputs if callable(inputs) else None
     program = Program(call=subject, inputs=None if make else inputs, make=make, origin="given")
     try:
@@ -82,14 +79,8 @@ def _check(variant: Variant) -> None:
     if variant.dtype not in (*DTYPES, "auto"):
         raise unknown_dtype(variant.dtype, DTYPES)
     if variant.compile not in ("", "default"):
-        raise UsageError(
-            f"jax has no compile mode {variant.compile!r}",
-            why="jax.jit compiles every model here, one way",
-            next="leave --compile out",
-        )
+        why = "jax.jit compiles every model here, one way"
+        raise UsageError(f"jax has no compile mode {variant.compile!r}", why=why, next="leave --compile out")
     if variant.channels_last:
-        raise UsageError(
-            "jax takes no --channels-last",
-            why="XLA chooses the layout; the model itself says which dimension is the channel",
-            next="leave --channels-last out",
-        )
+        why = "XLA chooses the layout; the model itself says which dimension is the channel"
+        raise UsageError("jax takes no --channels-last", why=why, next="leave --channels-last out")

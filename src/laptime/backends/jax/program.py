@@ -106,11 +106,8 @@ def example(program: Program, target: str) -> Any:
     if program.inputs is not None:
         return program.inputs
     if list_needed(program.call):
-        raise TargetError(
-            f"{target} came without inputs",
-            why="nothing in a JAX model says what shapes it takes",
-            next="return (model, inputs) from the function",
-        )
+        what, why = f"{target} came without inputs", "nothing in a JAX model says what shapes it takes"
+        raise TargetError(what, why=why, next="return (model, inputs) from the function")
     return ()
 
 

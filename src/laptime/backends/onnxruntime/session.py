@@ -130,11 +130,8 @@ def _graph(source: Source, variant: Variant) -> Any:
     held = {name: n for name, n in graph.dtypes(model).items() if name in (*DTYPES, "bfloat16")}
     most = max(held, key=lambda name: held[name], default=variant.dtype)
     if variant.dtype not in ("auto", most):
-        raise UsageError(
-            f"{variant.target} holds {most} weights, not {variant.dtype}",
-            why="ONNX Runtime runs a file in the dtype it was written in",
-            next=f"--dtype {most}",
-        )
+        why, next = "ONNX Runtime runs a file in the dtype it was written in", f"--dtype {most}"
+        raise UsageError(f"{variant.target} holds {most} weights, not {variant.dtype}", why=why, next=next)
     return model
 
 

@@ -78,11 +78,8 @@ def device_of(variant: Variant) -> str:
         )
     can = core.get_property(name, "OPTIMIZATION_CAPABILITIES")
     if variant.dtype != "auto" and _CAPABILITIES[variant.dtype] not in can:
-        raise Unavailable(
-            f"openvino cannot compute in {variant.dtype} on {name} here",
-            why=f"the device can do {', '.join(can)}",
-            next="--dtype float32",
-        )
+        what = f"openvino cannot compute in {variant.dtype} on {name} here"
+        raise Unavailable(what, why=f"the device can do {', '.join(can)}", next="--dtype float32")
     return name
 
 
@@ -119,10 +116,7 @@ def open_object(subject: Any, inputs: Any, variant: Variant) -> "FileModel":
     from laptime.backends.openvino.compiled import Compiled
 
     if not isinstance(subject, openvino.Model):
-        raise UsageError(
-            f"an object of type {type(subject).__name__} is not a model of OpenVINO",
-            why="it must be an openvino.Model",
-            next="bench('model.xml') for a file",
-        )
+        what = f"an object of type {type(subject).__name__} is not a model of OpenVINO"
+        raise UsageError(what, why="it must be an openvino.Model", next="bench('model.xml') for a file")
     device = device_of(variant)
     return in_memory(variant, "model", partial(Compiled, variant, device, model=subject), inputs)

@@ -162,17 +162,11 @@ def mode_of(call: Any, variant: Variant) -> Mode:
     if mode is None:
         return "function" if is_keras(call) or _is_graph(call) else "eager"
     if mode == "predict" and not hasattr(call, "predict"):
-        raise UsageError(
-            "only Keras models have predict",
-            why=f"this is {type(call).__name__}",
-            next="--option mode=function",
-        )
+        why = f"this is {type(call).__name__}"
+        raise UsageError("only Keras models have predict", why=why, next="--option mode=function")
     if mode == "eager" and _is_graph(call) and not hasattr(call, "python_function"):
-        raise UsageError(
-            "this model cannot run eager",
-            why="it was saved as a graph: there is no Python code behind it",
-            next="--option mode=function,xla",
-        )
+        why = "it was saved as a graph: there is no Python code behind it"
+        raise UsageError("this model cannot run eager", why=why, next="--option mode=function,xla")
     return mode
 
 

@@ -57,11 +57,8 @@ def claim(variant: Variant) -> str:
 def _number(text: str | None) -> int | None:
     if text is None or (text.isdecimal() and int(text) > 0):
         return None if text is None else int(text)
-    raise UsageError(
-        f"{text!r} is not a number of threads",
-        why="it must be a whole number above zero",
-        next="--option inter_threads=1",
-    )
+    why = "it must be a whole number above zero"
+    raise UsageError(f"{text!r} is not a number of threads", why=why, next="--option inter_threads=1")
 
 
 def _too_late(what: str, error: RuntimeError) -> UsageError:

@@ -172,11 +172,8 @@ def batch_of(specs: Any) -> int:
 
 def _draw(spec: Any, sizes: list[int | None], batch: int, target: str) -> Any:
     if sizes and sizes[0] not in (None, batch):
-        raise UsageError(
-            f"{target} cannot take batch {batch}",
-            why=f"{_name(spec)} is {_words(spec, sizes)}: its batch is fixed",
-            next=f"--batch {sizes[0]}",
-        )
+        why = f"{_name(spec)} is {_words(spec, sizes)}: its batch is fixed"
+        raise UsageError(f"{target} cannot take batch {batch}", why=why, next=f"--batch {sizes[0]}")
     shape = [batch, *(size or 1 for size in sizes[1:])] if sizes else []  # none of them is open: see `maker`
     kind = tf.as_dtype(spec.dtype)
     generator = np.random.default_rng(0)

@@ -139,11 +139,8 @@ def phase_of(program: Program, options: dict[str, Any], device: torch.device) ->
     vocabulary = _vocabulary(program.call)
     most = getattr(getattr(program.call, "config", None), "max_position_embeddings", None)
     if most is not None and prompt + output > most:
-        raise UsageError(
-            f"{prompt} tokens of prompt and {output} of output do not fit",
-            why=f"the model has a context of {most} tokens",
-            next=f"--prompt {max(1, most - output)}",
-        )
+        why, next = f"the model has a context of {most} tokens", f"--prompt {max(1, most - output)}"
+        raise UsageError(f"{prompt} tokens of prompt and {output} of output do not fit", why=why, next=next)
     module = _phase_module()(program.call, phase, prompt if phase == "prefill" else prompt + output // 2)
 
     def make(batch: int) -> Any:

@@ -78,11 +78,8 @@ class Step:
             )
         modules = modules_in(program.call)
         if not any(p.requires_grad for module in modules for p in module.parameters()):
-            raise TargetError(
-                f"{target} has nothing to train",
-                why="no parameter requires gradients" if modules else "laptime found no torch module in it",
-                next="leave --train out",
-            )
+            why = "no parameter requires gradients" if modules else "laptime found no torch module in it"
+            raise TargetError(f"{target} has nothing to train", why=why, next="leave --train out")
         variant = setup.variant
         parameters = [p for m in modules for p in m.parameters() if p.requires_grad]
         self._optimizer = _optimizer(variant.train, list(dict.fromkeys(parameters)))

@@ -51,11 +51,8 @@ def read(path: Path, format: str = "") -> list[Run]:
             next="laptime import --help",
         ) from error
     if not any(run.cases or run.profile or run.tuning for run in runs):
-        raise UsageError(
-            f"{path} holds no result",
-            why=f"nothing was measured in this file of {name}",
-            next="laptime import --help",
-        )
+        why = f"nothing was measured in this file of {name}"
+        raise UsageError(f"{path} holds no result", why=why, next="laptime import --help")
     return runs
 
 

@@ -61,11 +61,8 @@ def parse_repos(texts: Sequence[str]) -> list[Repo]:
     for repo in repos:
         urls = [other.url for other in repos if other.name == repo.name]
         if len(urls) > 1:
-            raise UsageError(
-                f"two repositories want the folder {repo.name}",
-                why=", ".join(urls),
-                next="clone one of them yourself and name it with --python_path=/absolute/folder",
-            )
+            next = "clone one of them yourself and name it with --python_path=/absolute/folder"
+            raise UsageError(f"two repositories want the folder {repo.name}", why=", ".join(urls), next=next)
     return repos
 
 
@@ -80,11 +77,8 @@ def _repo(word: str) -> Repo:
     url, branch, commit = [*parts, "", ""][:3]
     repo = Repo(url=url, branch=branch, hash=commit)
     if repo.name in ("", ".", ".."):
-        raise UsageError(
-            f"--git_repos={word} does not name a folder for the clone",
-            why="the last part of the URL is the folder's name",
-            next="name the repository's own folder",
-        )
+        why, next = "the last part of the URL is the folder's name", "name the repository's own folder"
+        raise UsageError(f"--git_repos={word} does not name a folder for the clone", why=why, next=next)
     return repo
 
 
@@ -146,11 +140,8 @@ def clone(repo: Repo, folder: Path, *, cached: bool) -> Repo:
 
 def _refuse_other(place: Path, origin: str, urls: Sequence[str]) -> None:
     if origin not in urls:
-        raise UsageError(
-            f"{place} is a clone of something else",
-            why=f"it is a clone of {origin}",
-            next="--workspace=ANOTHER/FOLDER",
-        )
+        why = f"it is a clone of {origin}"
+        raise UsageError(f"{place} is a clone of something else", why=why, next="--workspace=ANOTHER/FOLDER")
 
 
 def _refuse_changed(place: Path, changed: Sequence[str]) -> None:
@@ -223,11 +214,8 @@ def _compare(wanted: Download, file: Path, place: Path) -> None:
     with file.open("rb") as content:
         digest = hashlib.file_digest(content, "sha256").hexdigest() if wanted.sha256 else ""
     if digest != wanted.sha256:
-        raise UsageError(
-            f"{place} is not the expected file",
-            why=f"its SHA-256 is {digest}, not {wanted.sha256}",
-            next=f"check {wanted.url}; remove {place} to fetch it again",
-        )
+        what, why = f"{place} is not the expected file", f"its SHA-256 is {digest}, not {wanted.sha256}"
+        raise UsageError(what, why=why, next=f"check {wanted.url}; remove {place} to fetch it again")
 
 
 def _unpack(place: Path, *, say: Callable[[str], None]) -> None:
@@ -266,11 +254,8 @@ def copy_folder(folder: Path, url: str) -> str:
                 inside = file.relative_to(folder.parent).as_posix()
                 system.put_file(str(file), f"{path.rstrip('/')}/{inside}")
     except (OSError, shutil.Error) as error:
-        raise UsageError(
-            f"{folder} could not be copied to {url}",
-            why=str(error),
-            next="nothing is lost: the folder is still there",
-        ) from error
+        next = "nothing is lost: the folder is still there"
+        raise UsageError(f"{folder} could not be copied to {url}", why=str(error), next=next) from error
     return f"{url.rstrip('/')}/{folder.name}"
 
 

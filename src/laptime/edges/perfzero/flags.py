@@ -147,20 +147,14 @@ class Flags(Struct, frozen=True, kw_only=True):
 def check_flags(flags: Flags) -> Flags:
     """The flags, when each can be carried out. Raises UsageError: one cannot; says which."""
     if flags.benchmark_num_trials < 1:
-        raise UsageError(
-            f"--benchmark_num_trials is {flags.benchmark_num_trials}",
-            why="a method runs at least once",
-            next="--benchmark_num_trials=3",
-        )
+        what = f"--benchmark_num_trials is {flags.benchmark_num_trials}"
+        raise UsageError(what, why="a method runs at least once", next="--benchmark_num_trials=3")
     constructor_arguments(flags)
     windows(flags)
     tpu(flags)
     if flags.python and shutil.which(flags.python) is None:
-        raise UsageError(
-            f"there is no interpreter {flags.python}",
-            why="--python must name a Python interpreter",
-            next="--python python3",
-        )
+        why = "--python must name a Python interpreter"
+        raise UsageError(f"there is no interpreter {flags.python}", why=why, next="--python python3")
     key = flags.gcloud_key_file_url
     if key and not Path(key.removeprefix("file://")).is_file():
         raise UsageError(

@@ -36,11 +36,8 @@ def prepare(flags: Flags, *, say: Say) -> Conditions:
     Raises UsageError: a flag cannot be carried out. NoMatch: a filter finds nothing."""
     wanted = methods.parse(check_flags(flags).benchmark_methods)
     if not wanted:
-        raise UsageError(
-            "no benchmark was named",
-            why="--benchmark_methods names them",
-            next="--benchmark_methods=package.module.Class.method",
-        )
+        next = "--benchmark_methods=package.module.Class.method"
+        raise UsageError("no benchmark was named", why="--benchmark_methods names them", next=next)
     wanted_repos = fetching.parse_repos(flags.git_repos or [])
     wanted_files = fetching.parse_downloads(flags.data_downloads, flags.gcs_downloads)
     fetching.require(flags.output_gcs_url or "")

@@ -168,11 +168,8 @@ class _PerfZeroRun:
             except FileExistsError:
                 number += 1
             except OSError as error:
-                raise UsageError(
-                    f"{folder} cannot be made",
-                    why=error.strerror or str(error),
-                    next="--workspace=ANOTHER/FOLDER",
-                ) from error
+                why, next = error.strerror or str(error), "--workspace=ANOTHER/FOLDER"
+                raise UsageError(f"{folder} cannot be made", why=why, next=next) from error
             else:
                 return folder
 

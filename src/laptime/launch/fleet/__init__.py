@@ -69,11 +69,8 @@ def machines(
     patterns = [pattern.strip() for pattern in only.split(",")] if only else ["*"]
     chosen = [each for each in found if any(fnmatchcase(each.name, pattern) for pattern in patterns)]
     if not chosen:
-        raise UsageError(
-            f"--machines {only} matches none",
-            why=f"there are {some([each.name for each in found], 5)}",
-            next=f"--machines {found[0].name}",
-        )
+        why = f"there are {some([each.name for each in found], 5)}"
+        raise UsageError(f"--machines {only} matches none", why=why, next=f"--machines {found[0].name}")
     from laptime.launch.fleet.bundle import pack
 
     if chosen[0].is_here or (code := pack(requests)) is None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator
-from threading import Event as Stop
 from time import monotonic
 from typing import cast
 
@@ -65,7 +64,7 @@ def run_on(
     emit: Listener = ignore,
     *,
     known: Callable[[Environment], object] = lambda environment: None,
-    stop: Stop | None = None,
+    stop: Callable[[], bool] = bool,
     silent: float = SILENT,
     start: float = START,
 ) -> Run:
@@ -77,7 +76,7 @@ def run_on(
     if machine.code is not None:
         request = machine.code.relative(request)
     order = encode(to_builtins(request, enc_hook=os.fspath))
-    for line in _lines(machine, verb, order, stop or Stop(), silent, start):
+    for line in _lines(machine, verb, order, stop, silent, start):
         if isinstance(line, Failed):
             if line.kind == "Lost":
                 raise Lost(line.what)
@@ -126,7 +125,7 @@ def _check_version(environment: Environment) -> None:
 
 
 def _lines(
-    machine: Machine, verb: str, request: bytes, stop: Stop, silent: float, start: float
+    machine: Machine, verb: str, request: bytes, stop: Callable[[], bool], silent: float, start: float
 ) -> Iterator[Line]:
     """The lines of a node until it has said all.
     Raises Lost: it ended before, fell silent, or talks nonsense."""
@@ -140,7 +139,7 @@ def _lines(
         if machine.code is not None:
             peer.send(encode(machine.code.ticket), start)
         peer.send(request, start)
-        while not stop.is_set():
+        while not stop():
             try:
                 line = peer.receive(LOOK)
             except Silent:

@@ -89,7 +89,7 @@ def carry_out(
                 if number is not None:
                     free.remove(machine)
                     known = partial(learn, machine.name)
-                    run = partial(run_on, machine, known=known, stop=stop)
+                    run = partial(run_on, machine, known=known, stop=stop.is_set)
                     running[pool.submit(do, jobs[number], run)] = (number, machine)
             if not running:
                 break

@@ -4,72 +4,78 @@ from functools import partial
 from statistics import median
 from typing import Any
 
-from laptime.kit.text import count
-from laptime.kit.units import show
+from laptime.analysis.paired import of_processes
+from laptime.analysis.visits import BANDWIDTH, BETWEEN, seconds
+from laptime.kit.text import count, some
 from laptime.records.case import Case
 from laptime.records.run import Run
-from laptime.records.series import Regime
 from laptime.reports import document as doc
 from laptime.reports.fields import Field, tabulate
 
 
 def document(run: Run) -> doc.Document:
-    """Return which machine is slow, then all of them."""
-    machines = _machines(run)
-    table = tabulate(
-        "machines",
-        [
-            Field("machine", lambda name: name),
-            Field("kind", partial(_kind, run), note="short hash of the hardware"),
-            *[Field(speed, partial(_speed, run, speed), "number") for speed in _speeds(run)],
-            *[Field(f"{speed} beside others", partial(_beside, run, speed)) for speed in _speeds(run)],
-            Field("word", partial(_word, run)),
-        ],
-        machines,
-    )
-    section = doc.Section(id="machines", title="Machines", blocks=[table], headed=False)
+    """Return which machine is slow, then all of them, and their links."""
+    every = sorted({str(case.axes.get("machine", "")) for case in run.cases})
+    links, machines = [[name for name in every if (BETWEEN in name) is wanted] for wanted in (True, False)]
+    tables = [_table(run, id, names) for id, names in (("machines", machines), ("links", links)) if names]
     return doc.Document(
         verb="doctor",
         title=count(len(machines), "machine"),
         verdict=headline(run),
-        brief=[table],
-        sections=[section],
+        brief=tables,
+        sections=[doc.Section(id=each.id, title=each.title, blocks=[each], headed=False) for each in tables],
         run=run,
         data=lambda: data(run),
-        about="Each machine is compared with the median of the others of its kind, visit by visit.",
+        about="Each is compared with the median of the others of its kind, visit by visit.",
     )
 
 
-def _machines(run: Run) -> list[str]:
-    return sorted({str(case.axes.get("machine", "")) for case in run.cases})
-
-
-def _speeds(run: Run) -> list[str]:
-    return list(dict.fromkeys(str(case.axes.get("speed", "")) for case in run.cases))
+def _table(run: Run, id: str, names: list[str]) -> doc.Table:
+    found, is_links = seconds(run.cases), id == "links"
+    speeds = list(dict.fromkeys(speed for name in names for speed in found.get(name, {})))
+    compared = [speed for speed in speeds if any(each.metric == speed for each in run.comparisons)]
+    fields = [
+        Field(id.removesuffix("s"), lambda name: name),
+        Field(
+            "kind", partial(_axis, run, "hardware"), note="short hash of the hardware", priority=3 * is_links
+        ),
+        is_links and Field("network", partial(_axis, run, "network"), priority=2),
+        *[Field(speed, partial(_speed, found, speed), "number") for speed in speeds],
+        *[
+            Field(f"{speed} beside others", partial(_beside, run, speed), priority=is_links)
+            for speed in compared
+        ],
+        Field("word", partial(_word, run)),
+    ]
+    return tabulate(id, fields, names)
 
 
 def headline(run: Run) -> doc.Headline:
     """The answer: slow, lost, alike, undecided or not compared."""
-    machines = _machines(run)
     slow = [comparison for comparison in run.comparisons if comparison.word == "slower"]
     lost = list(dict.fromkeys(case.failure.what for case in run.cases if case.failure))
     if slow:
-        sentence = "; ".join([each.sentence for each in slow] + lost)
+        ends = [{*each.candidate.split(BETWEEN)} for each in slow if BETWEEN in each.candidate]
+        shared = set.intersection(*ends) if len(ends) > 1 else set()
+        said = [f"each slow link is one of {name}" for name in shared]
+        sentence = some(said + [each.sentence for each in slow] + lost, 5, "; ")
         steps = [finding.next for finding in run.findings[:1]]
         return doc.Headline(word="slow", tone="invalid", sentence=sentence, next=steps)
     if lost:
-        return doc.Headline(word="lost", tone="invalid", sentence="; ".join(lost))
+        return doc.Headline(word="lost", tone="invalid", sentence=some(lost, 3, "; "))
     if not run.comparisons:
-        why = "no two machines are of one kind" if len(machines) > 1 else "there is one machine alone"
+        several = len({case.axes.get("machine") for case in run.cases}) > 1
+        why = "no two machines are of one kind" if several else "there is one machine alone"
         return doc.Headline(word="not compared", tone="unknown", sentence=why)
-    (seen,) = run.checks
-    if seen.outcome == "warn":
-        return doc.Headline(word="undecided", tone="noisy", sentence=seen.sentence, next=[seen.next])
-    return doc.Headline(word="alike", tone="trusted", sentence=seen.sentence)
+    if warned := [check for check in run.checks if check.outcome == "warn"]:
+        sentence = "; ".join(check.sentence for check in warned)
+        return doc.Headline(word="undecided", tone="noisy", sentence=sentence, next=[warned[0].next])
+    sentence = "; ".join(check.sentence for check in run.checks)
+    return doc.Headline(word="alike", tone="trusted", sentence=sentence)
 
 
 def data(run: Run) -> dict[str, Any]:
-    """The machines for programs; times in seconds."""
+    """The machines and links for programs, a row a speed or message; times in seconds."""
     cases = [
         {
             **case.axes,
@@ -85,17 +91,17 @@ def _cases(run: Run, name: str) -> list[Case]:
     return [case for case in run.cases if case.axes.get("machine") == name]
 
 
-def _kind(run: Run, name: str) -> str:
-    return str(_cases(run, name)[0].axes.get("hardware", ""))
+def _axis(run: Run, axis: str, name: str) -> str:
+    return str(_cases(run, name)[0].axes.get(axis, ""))
 
 
-def _speed(run: Run, speed: str, name: str) -> doc.Cell:
-    case = next((case for case in _cases(run, name) if case.axes.get("speed") == speed), None)
-    series = case.find("latency", Regime.ISOLATED) if case else None
-    if series is None or not series.samples:
+def _speed(found: dict[str, dict[str, list[float]]], speed: str, name: str) -> doc.Cell:
+    if not (values := found.get(name, {}).get(speed)):
         return doc.Cell(text="-")
-    value = median(series.samples)
-    return doc.Cell(text=show(value, "s"), value=value)
+    if BETWEEN not in name:
+        return doc.number(median(values), "s")
+    each = of_processes(values, "s")
+    return doc.as_cell(each.invert(unit="B/s") if speed == BANDWIDTH else each)
 
 
 def _beside(run: Run, speed: str, name: str) -> str:

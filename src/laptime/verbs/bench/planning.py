@@ -201,11 +201,8 @@ def check(request: BenchRequest, *, in_memory: bool = False) -> None:
     for backend in request.backends:
         check_backend(backend, request.python)
     if isinstance(request.batch, list) and (not request.batch or min(request.batch) < 1):
-        raise UsageError(
-            f"batch {min(request.batch, default=0)} is impossible",
-            why="a call needs at least one item",
-            next="--batch 1,8   or   --batch auto",
-        )
+        what = f"batch {min(request.batch, default=0)} is impossible"
+        raise UsageError(what, why="a call needs at least one item", next="--batch 1,8   or   --batch auto")
     for dtype in request.dtype:
         if dtype not in DTYPES and not (in_memory and dtype == AS_IT_IS):
             raise unknown("dtype", dtype, DTYPES, option="--dtype", example="--dtype float32,bfloat16")
@@ -214,11 +211,8 @@ def check(request: BenchRequest, *, in_memory: bool = False) -> None:
             raise unknown("regime", regime, Regime, option="--regime", example="--regime isolated,saturated")
     for regime in map(Regime, request.regimes):
         if regime.needs_rate and not request.rate:
-            raise UsageError(
-                f"the {regime} regime needs a rate",
-                why="calls are made on a schedule",
-                next=f"--regime {regime} --rate 20",
-            )
+            what = f"the {regime} regime needs a rate"
+            raise UsageError(what, why="calls are made on a schedule", next=f"--regime {regime} --rate 20")
     refuse_not_positive(
         ("--precision", request.precision, "1%"),
         ("--budget", request.budget, "60s"),
@@ -228,11 +222,8 @@ def check(request: BenchRequest, *, in_memory: bool = False) -> None:
         ("--threads", min(request.threads, default=None), "1,2"),
     )
     if request.precision is not None and request.precision >= 1:
-        raise UsageError(
-            f"--precision {request.precision:g} is impossible",
-            why="the half-width of the interval is a share of the value, below 100 %",
-            next="--precision 1%",
-        )
+        why = "the half-width of the interval is a share of the value, below 100 %"
+        raise UsageError(f"--precision {request.precision:g} is impossible", why=why, next="--precision 1%")
     check_instances(request, in_memory=in_memory)
 
 

@@ -71,11 +71,8 @@ def check_backend(backend: str, elsewhere: Mapping[str, str]) -> None:
     Raises Unavailable: it is not."""
     if backend in elsewhere or load("backends", backend).available() or find_spec(backend) is not None:
         return
-    raise Unavailable(
-        f"{backend} is not installed",
-        why=f"the backend {backend} runs models with it",
-        next=f"{install(backend)}   or --python {backend}=PATH",
-    )
+    what, why = f"{backend} is not installed", f"the backend {backend} runs models with it"
+    raise Unavailable(what, why=why, next=f"{install(backend)}   or --python {backend}=PATH")
 
 
 def fits(recipe: Recipe, backend: str) -> bool:
@@ -164,23 +161,14 @@ def check_instances(request: BenchRequest, *, in_memory: bool) -> None:
     if not request.instances:
         return
     if in_memory:
-        raise UsageError(
-            "an object of this process cannot run in several instances",
-            why="it exists once",
-            next="name a function in a file: file.py:function",
-        )
+        what = "an object of this process cannot run in several instances"
+        raise UsageError(what, why="it exists once", next="name a function in a file: file.py:function")
     if min(request.instances) < 1:
-        raise UsageError(
-            f"--instances {min(request.instances)} is impossible",
-            why="at least one instance has to run",
-            next="--instances 1,2",
-        )
+        what = f"--instances {min(request.instances)} is impossible"
+        raise UsageError(what, why="at least one instance has to run", next="--instances 1,2")
     if request.rate is not None:
-        raise UsageError(
-            "--instances and --rate do not go together",
-            why="a rate is for one instance",
-            next="leave one out",
-        )
+        why = "a rate is for one instance"
+        raise UsageError("--instances and --rate do not go together", why=why, next="leave one out")
 
 
 # `--same NAME,...`: one architecture in every installed framework that has it.

@@ -112,11 +112,8 @@ def _read_record(run: Run, request: CostRequest, table: Table) -> Known:
         why += f"; no metadata service answered within {location.LIMIT:g} s"
     example = {"oci": "oci:VM.Standard.E3.Flex:16:32", "azure": "azure:Standard_D32s_v6"}
     shape = example.get(provider, "aws:g5.xlarge" if provider != "gcp" else "gcp:g2-standard-4")
-    raise UsageError(
-        f"no price is known for the machine of run {run.id}",
-        why=why,
-        next=f"--usd-per-hour 4   or --machine {shape}" + ("" if request.detect else "   or --detect"),
-    )
+    next = f"--usd-per-hour 4   or --machine {shape}" + ("" if request.detect else "   or --detect")
+    raise UsageError(f"no price is known for the machine of run {run.id}", why=why, next=next)
 
 
 def refuse_mismatch(run: Run, speed: Speed, machine: Machine) -> None:
@@ -131,11 +128,8 @@ def refuse_mismatch(run: Run, speed: Speed, machine: Machine) -> None:
     if not why and machine.cpu and environment.isa and bool(_ARM & {*machine.cpu}) is not is_arm:
         why = f"it ran on {environment.cpu or 'another kind'}, that machine has {machine.cpu[0]}"
     if why:
-        raise UsageError(
-            f"run {run.id} was not measured on {machine.name}",
-            why=why,
-            next=f"laptime cost {run.id} --usd-per-hour 4 --where   shows what it cannot beat",
-        )
+        next = f"laptime cost {run.id} --usd-per-hour 4 --where   shows what it cannot beat"
+        raise UsageError(f"run {run.id} was not measured on {machine.name}", why=why, next=next)
 
 
 def _device(run: Run, speed: Speed) -> Device:

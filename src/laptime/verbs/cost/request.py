@@ -84,8 +84,5 @@ class CostRequest(Struct, frozen=True, kw_only=True):
             )
         prices = ("--spot", self.spot), ("--reserved", self.reserved), ("--usd-per-hour", self.usd_per_hour)
         if len(asked := [name for name, is_asked in prices if is_asked]) > 1:
-            raise UsageError(
-                f"{asked[0]} and {asked[1]} do not go together",
-                why="each of them sets the price",
-                next="laptime cost last --usd-per-hour 1.2",
-            )
+            why, next = "each of them sets the price", "laptime cost last --usd-per-hour 1.2"
+            raise UsageError(f"{asked[0]} and {asked[1]} do not go together", why=why, next=next)

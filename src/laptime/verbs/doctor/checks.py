@@ -120,11 +120,9 @@ def stolen(
     if share is None:
         yield absent("cpu/steal", "stolen CPU time is not reported here")
     elif share > NOTABLE_STEAL:
-        yield warn(
-            "cpu/steal",
-            f"the hypervisor gave {share:.1%} of the CPU time to others during {seconds:.0f} s",
-            "laptime bench ... --preset strict   (or rent a machine with dedicated cores)",
-        )
+        sentence = f"the hypervisor gave {share:.1%} of the CPU time to others during {seconds:.0f} s"
+        next_step = "laptime bench ... --preset strict   (or rent a machine with dedicated cores)"
+        yield warn("cpu/steal", sentence, next_step)
     else:
         yield ok("cpu/steal", f"no CPU time was stolen during {seconds:.0f} s")
     if before.throttled_s is not None and after.throttled_s is not None:
@@ -149,11 +147,8 @@ def timing(
     wall = timers[0]
     sentence = f"timer steps {show(wall.step, 's')} and costs {show(wall.cost, 's')} to read"
     if wall.cost > SLOW_CLOCK:
-        yield warn(
-            "timer",
-            f"{sentence}: the kernel's clock is {source or 'slow'}",
-            "echo tsc | sudo tee /sys/devices/system/clocksource/clocksource0/current_clocksource",
-        )
+        next_step = "echo tsc | sudo tee /sys/devices/system/clocksource/clocksource0/current_clocksource"
+        yield warn("timer", f"{sentence}: the kernel's clock is {source or 'slow'}", next_step)
     else:
         yield ok("timer", sentence)
     names = ("waiting for a CPU", "stolen time", "quota stops", "context switches", "missing CPU time")
@@ -251,36 +246,27 @@ def _neighbours(gpu: Gpu) -> DoctorCheck:
     if gpu.others or busy:
         who = count(len(gpu.others), "other program") if gpu.others else "somebody"
         used = f", {show(gpu.memory_used, 'B')} in use" if gpu.memory_used else ""
-        return warn(
-            name,
-            f"{who} on {gpu.device}{busy}{used}",
-            f"nvidia-smi -i {gpu.index} --query-compute-apps=pid,name,used_memory --format=csv",
-        )
+        query = "--query-compute-apps=pid,name,used_memory --format=csv"
+        sentence = f"{who} on {gpu.device}{busy}{used}"
+        return warn(name, sentence, f"nvidia-smi -i {gpu.index} {query}")
     return ok(name, f"nobody else on {gpu.device}")
 
 
 def _unsteady(gpu: Gpu) -> Iterator[DoctorCheck]:
     """Report what holds the GPU back now, or can make its clock move."""
     if gpu.throttles:
-        yield warn(
-            f"gpu/{gpu.index}/throttled",
-            f"{gpu.device} is held back now: {', '.join(gpu.throttles)}",
-            f"nvidia-smi -i {gpu.index} -q -d PERFORMANCE,TEMPERATURE,POWER",
-        )
+        sentence = f"{gpu.device} is held back now: {', '.join(gpu.throttles)}"
+        next_step = f"nvidia-smi -i {gpu.index} -q -d PERFORMANCE,TEMPERATURE,POWER"
+        yield warn(f"gpu/{gpu.index}/throttled", sentence, next_step)
     if gpu.clock is not None and gpu.max_clock is not None:
         steady = round(SUSTAINED * gpu.max_clock / 15e6) * 15  # boards step by 15 MHz
-        yield warn(
-            f"gpu/{gpu.index}/clock",
-            f"the clock of {gpu.device} may move ({gpu.clock / 1e6:.0f} MHz now, "
-            f"up to {gpu.max_clock / 1e6:.0f})",
-            f"sudo nvidia-smi -i {gpu.index} -lgc {steady}   (back: -rgc)",
-        )
+        now, most = f"{gpu.clock / 1e6:.0f} MHz now", f"up to {gpu.max_clock / 1e6:.0f}"
+        next_step = f"sudo nvidia-smi -i {gpu.index} -lgc {steady}   (back: -rgc)"
+        sentence = f"the clock of {gpu.device} may move ({now}, {most})"
+        yield warn(f"gpu/{gpu.index}/clock", sentence, next_step)
     if gpu.persistent is False:
-        yield warn(
-            f"gpu/{gpu.index}/persistence",
-            f"the driver of {gpu.device} is set up anew by every program (persistence mode off)",
-            f"sudo nvidia-smi -i {gpu.index} -pm 1",
-        )
+        sentence = f"the driver of {gpu.device} is set up anew by every program (persistence mode off)"
+        yield warn(f"gpu/{gpu.index}/persistence", sentence, f"sudo nvidia-smi -i {gpu.index} -pm 1")
 
 
 def framework_devices(

@@ -130,15 +130,8 @@ def _device_peaks(
     overview: _Overview, *, quick: bool, fresh: bool
 ) -> "tuple[DevicePeaks, list[DoctorCheck]]":
     try:
-        peaks = device_peaks(
-            overview.environment,
-            overview.gpus,
-            overview.processor,
-            quick=quick,
-            fresh=fresh,
-            keep=not _busy(overview),
-        )
-        return peaks, []
+        known, keep = (overview.environment, overview.gpus, overview.processor), not _busy(overview)
+        return device_peaks(*known, quick=quick, fresh=fresh, keep=keep), []
     except LaptimeError as error:
         sentence = f"torch is installed, but does not work: {error.why or error.what}"
         next_step = "python -c 'import torch; print(torch.__version__)'"
@@ -154,11 +147,8 @@ def _noise(*, quick: bool, busy: bool, emit: Listener) -> tuple[NoiseFloor | Non
         floor = noise_floor(quick=quick, emit=emit)
     except LaptimeError as error:
         sentence = f"the noise floor could not be measured: {error.what} {error.why}".strip()
-        return None, [
-            warn(
-                "noise", sentence, error.next or "laptime doctor   (again, when nobody else uses the machine)"
-            )
-        ]
+        next_step = error.next or "laptime doctor   (again, when nobody else uses the machine)"
+        return None, [warn("noise", sentence, next_step)]
     if floor.word in ("faster", "slower"):
         size = abs(floor.seen)
         by = f"{size:.1%}" if size < 1 else f"a factor of {1 + size:.1f}"

@@ -166,20 +166,14 @@ class LoadRequest(Struct, frozen=True, kw_only=True):
                     next="--yes-remote   if it is yours",
                 )
         elif self.bodies or self.headers:
-            raise UsageError(
-                "--body and --header are for an address",
-                why=f"{self.target} makes its own inputs",
-                next="leave them out",
-            )
+            what = "--body and --header are for an address"
+            raise UsageError(what, why=f"{self.target} makes its own inputs", next="leave them out")
 
     def _check_levels(self) -> None:
         """Raise if it is not said how much load, or said twice."""
         if self.find_peak and not self.slo:
-            raise UsageError(
-                "--find-peak needs a promise",
-                why="the peak is the highest rate that keeps it",
-                next="--find-peak --slo latency=50ms@p99",
-            )
+            why, next = "the peak is the highest rate that keeps it", "--find-peak --slo latency=50ms@p99"
+            raise UsageError("--find-peak needs a promise", why=why, next=next)
         if not (self.rates or self.concurrency or self.trace or self.find_peak or self.scenario):
             raise UsageError(
                 "no load was given",
@@ -187,11 +181,8 @@ class LoadRequest(Struct, frozen=True, kw_only=True):
                 next=f"laptime load {redaction.address(self.target)} --rate 2,4,8",
             )
         if self.turns > 1 and not self.is_chat:
-            raise UsageError(
-                "--turns is for the chat of a language model's server",
-                why="each turn repeats the conversation so far",
-                next="http://HOST:PORT/v1, without --body",
-            )
+            why, next = "each turn repeats the conversation so far", "http://HOST:PORT/v1, without --body"
+            raise UsageError("--turns is for the chat of a language model's server", why=why, next=next)
         if self.rates and len(self.concurrency) > 1:
             raise UsageError(
                 "--rate and several values of --concurrency do not go together",
@@ -203,11 +194,8 @@ class LoadRequest(Struct, frozen=True, kw_only=True):
                 "--trace and --rate do not go together", why="the file sets the times", next="leave one out"
             )
         if self.auto and (self.requests or self.trace or self.find_peak or self.scenario == "Offline"):
-            raise UsageError(
-                "--duration auto does not go with --requests, --trace, --find-peak and --scenario Offline",
-                why="each of them sets how long a level is",
-                next="leave one of them out",
-            )
+            what = "--duration auto does not go with --requests, --trace, --find-peak and --scenario Offline"
+            raise UsageError(what, why="each of them sets how long a level is", next="leave one of them out")
 
     def _check_tokens(self) -> None:
         """Raise for promises that are none, and for what only the server of a language model has.

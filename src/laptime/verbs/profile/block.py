@@ -89,11 +89,8 @@ class profile:  # noqa: N801, used as torch.profiler.profile is
     def run(self) -> PublicRun:
         """The run, after the block. Raises UsageError: the block has not ended, or had no step."""
         if self._run is None:
-            raise UsageError(
-                "there is no profile yet",
-                why="it is made when the block ends, from the steps inside",
-                next="read .run after the with block",
-            )
+            why = "it is made when the block ends, from the steps inside"
+            raise UsageError("there is no profile yet", why=why, next="read .run after the with block")
         return PublicRun.of(self._run)
 
     @property

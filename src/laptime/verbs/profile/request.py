@@ -66,8 +66,5 @@ class ProfileRequest:
             return
         for name in OF_TARGETS:
             if name in self.origins:
-                raise UsageError(
-                    f"--{name} is for targets",
-                    why=f"{self.program} is a script: it chooses its own {name}",
-                    next=f"laptime profile {self.program}",
-                )
+                why = f"{self.program} is a script: it chooses its own {name}"
+                raise UsageError(f"--{name} is for targets", why=why, next=f"laptime profile {self.program}")

@@ -60,11 +60,8 @@ def scale(request: ScaleRequest, emit: Listener = ignore) -> Run:
     program = resolve(request.program, request.arguments, is_module=module, python=python, verb="scale")
     if TARGET_LOOP in program.words or Path(request.program).name == "torchrun":
         why = "it takes a training script, and starts its ranks by torchrun itself"
-        raise UsageError(
-            f"{request.program} cannot be started on ranks",
-            why=why,
-            next="laptime scale --ranks 1,2 train.py",
-        )
+        next = "laptime scale --ranks 1,2 train.py"
+        raise UsageError(f"{request.program} cannot be started on ranks", why=why, next=next)
     session = _Session(request, program, LiveRun("scale", emit))
     status = "complete"
     try:

@@ -66,11 +66,8 @@ def command(
         if delivery.on:
             raise UsageError("--slim writes here, not on another machine", next="leave --on or --slim out")
         if not slim.name.endswith(_SUFFIXES):
-            raise UsageError(
-                f"a slim trace cannot be written to {slim}",
-                why=f"its name must end in {' or '.join(_SUFFIXES)}",
-                next=f"--slim {slim.with_suffix('.json.gz')}",
-            )
+            what, next = f"a slim trace cannot be written to {slim}", f"--slim {slim.with_suffix('.json.gz')}"
+            raise UsageError(what, why=f"its name must end in {' or '.join(_SUFFIXES)}", next=next)
         writable.file(slim, "--slim")
 
     request = verb.TraceRequest(paths=[*paths], against=[*against], name=name, slim=slim, rank=rank)

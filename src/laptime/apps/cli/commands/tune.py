@@ -69,11 +69,8 @@ class TuneCommand(options.Command):
 
     def _refuse(self, given: str, owners: Sequence[TuneCommand]) -> None:
         if owners:
-            raise UsageError(
-                f"{given} is for {' and '.join(owner.many for owner in owners)}",
-                why=self.reason,
-                next=f"laptime tune {self.name} --help",
-            )
+            what = f"{given} is for {' and '.join(owner.many for owner in owners)}"
+            raise UsageError(what, why=self.reason, next=f"laptime tune {self.name} --help")
 
 
 class Tune(click.Group):
@@ -99,11 +96,8 @@ class Tune(click.Group):
             return ["server", *args]
         if not program and not given.get("module"):
             if is_complete:
-                raise UsageError(
-                    "SCRIPT.py|MODEL is missing",
-                    why="usage: laptime tune [OPTIONS] SCRIPT.py|MODEL [ARGUMENTS]...",
-                    next="laptime tune --help",
-                )
+                why = "usage: laptime tune [OPTIONS] SCRIPT.py|MODEL [ARGUMENTS]..."
+                raise UsageError("SCRIPT.py|MODEL is missing", why=why, next="laptime tune --help")
             return ["script", *args] if args else []
         if not given.get("module") and is_model(program):
             return ["model", *args]
@@ -255,11 +249,8 @@ def server(*, delivery: Delivery, words: tuple[str, ...], older: str, **given: A
 
     command, *more = [*([older] if older else []), *words] or [""]
     if more or not command:
-        raise UsageError(
-            f"{more[0]} is not part of the server's command" if more else "the server's COMMAND is missing",
-            why="write the whole command in one pair of quotes",
-            next=EXAMPLE,
-        )
+        what = f"{more[0]} is not part of the server's command" if more else "the server's COMMAND is missing"
+        raise UsageError(what, why="write the whole command in one pair of quotes", next=EXAMPLE)
     request = make_request(ServerRequest, given, command=command).complete()
     items = "tokens" if request.load(request.at(1)).is_language_model else "requests"
     return carry_out(subject.tune_server, request, delivery, items)
