@@ -16,6 +16,7 @@ from msgspec import structs
 from laptime.analysis import shifting_level
 from laptime.analysis.paired import LEAST_NOISE
 from laptime.analysis.pareto import front
+from laptime.analysis.summary import QUANTILES
 from laptime.probes import energy
 from laptime.records.quantity import BROKEN, KEPT, UNDECIDED, Judgement
 from laptime.records.tuning import Point
@@ -80,13 +81,15 @@ def _point(
 ) -> Point:
     """A point of calls that were seen; `by`: factor on their seconds."""
     limits, interval = evaluator.limits, shifting_level.interval(np.array(seen.seconds), 0.5)
+    slo = limits.slo and QUANTILES[limits.slo.quantile]
+    slowest = shifting_level.interval(np.array(seen.seconds), slo) if slo else None
     return Point(
         label=", ".join(map(str, recipe)) or "as it is",
         recipe=list_applied(recipe),
         **asdict(setup),
         latency=by * median(seen.seconds),
         ci95=interval and (by * interval[0], by * interval[1]),
-        bound=setups.upper_end(limits.slo, seen.seconds) if limits.slo else None,
+        bound=slowest and slowest[1],
         throughput=rate,
         peak=seen.peak,
         energy=joules,

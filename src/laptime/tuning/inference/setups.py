@@ -260,12 +260,6 @@ def distance(checks: Sequence[GateCheck]) -> float:
     return max(ratios, default=0.0)
 
 
-def upper_end(slo: Promise, seconds: Sequence[float]) -> float | None:
-    """Upper end of the interval of the SLO's quantile; None if there are too few calls."""
-    ends = shifting_level.interval(np.array(seconds), QUANTILES[slo.quantile])
-    return ends[1] if ends else None
-
-
 def _slo(slo: Promise, seconds: Floats) -> GateCheck:
     q, limit = QUANTILES[slo.quantile], show(slo.limit, "s")
     ends = shifting_level.interval(seconds, q)

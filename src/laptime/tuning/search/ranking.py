@@ -123,13 +123,6 @@ def join(candidate: Candidate, recipe: Recipe, replaced: Iterable[str]) -> Recip
     return recipe.plus(candidate.change)
 
 
-def dependents(name: str, adopted: Mapping[str, Candidate], loop_profile: LoopProfile) -> list[str]:
-    """Kept changes that need a fact which only this one gives. loop_profile: of the script as it is."""
-    others = frozenset().union(*(other.gives for key, other in adopted.items() if key != name))
-    only = adopted[name].gives - others - loop_profile.facts if name in adopted else frozenset()
-    return [key for key, other in adopted.items() if key != name and other.needs & only]
-
-
 def line(candidate: Candidate) -> tuple[Change, ...]:
     """The one-dimensional space that a candidate stands in, the recommended option included."""
     return candidate.space if candidate.change in candidate.space else (candidate.change, *candidate.space)

@@ -236,7 +236,10 @@ def leave_one_out(state: SearchState) -> bool:
     weakest_first = sorted(state.adopted, key=lambda name: gain.get(name, 1.0))
     for index, name in enumerate(weakest_first):
         candidate = state.adopted[name]
-        needed = ranking.dependents(name, state.adopted, state.script)
+        # Kept changes that need a fact which only this one gives.
+        others = frozenset().union(*(other.gives for key, other in state.adopted.items() if key != name))
+        only = candidate.gives - others - state.script.facts
+        needed = [key for key, other in state.adopted.items() if key != name and other.needs & only]
         if needed:
             state.revise(name, kept=True, reason=f"not left out: {', '.join(needed)} needs it")
             continue

@@ -230,7 +230,7 @@ class SeedShift:
         self._is_inside = False
         self._import_hooks = [
             WhenImported("torch", self._torch),
-            WhenImported("numpy.random", lambda: self._seed_and_shift(sys.modules["numpy.random"], "seed")),
+            WhenImported("numpy.random", self._numpy),
         ]
 
     def install(self) -> None:
@@ -257,6 +257,13 @@ class SeedShift:
         for name in ("manual_seed", "manual_seed_all"):
             self._replace(torch.cuda, name)
         self._replace(torch.random, "manual_seed")
+
+    def _numpy(self) -> None:
+        self._seed_and_shift(sys.modules["numpy.random"], "seed")
+        source: Any = sys.modules["numpy.random.bit_generator"]
+        # Generators without a seed, such as `default_rng()` and gymnasium's, ask the system for one.
+        self._originals.append((source, "randbits", source.randbits))
+        source.randbits = random.Random(self._shift).getrandbits  # noqa: S311
 
     def _seed_and_shift(self, owner: Any, name: str) -> None:
         getattr(owner, name)(self._shift % 2**32)

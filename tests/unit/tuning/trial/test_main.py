@@ -279,3 +279,25 @@ def test_seeds_of_the_script_are_shifted_once() -> None:
     finally:
         torch.set_rng_state(state)
         random.setstate(own)
+
+
+def test_numpy_generators_without_a_seed_are_the_same_in_every_trial_of_a_seed() -> None:
+    """gymnasium's games begin with one: the gate of a reinforcement learner compared other games."""
+    numpy = pytest.importorskip("numpy")
+    state, own, asked = numpy.random.get_state(), random.getstate(), numpy.random.bit_generator.randbits
+
+    def games(shift: int) -> list[float]:
+        seeds = SeedShift(shift)
+        seeds.install()
+        drawn = [numpy.random.default_rng().random() for _ in range(2)]
+        assert seeds.undo() == []
+        return drawn
+
+    try:
+        first = games(0)
+        assert games(0) == first
+        assert len({*first, *games(1)}) == 4
+        assert numpy.random.bit_generator.randbits == asked
+    finally:
+        numpy.random.set_state(state)
+        random.setstate(own)
