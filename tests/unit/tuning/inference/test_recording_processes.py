@@ -50,9 +50,8 @@ def sound(side: CallBounds | None, recorder: str) -> CallBounds:
     return side
 
 
-def test_a_session_says_what_bounds_the_model(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recordings, "_no_time", lambda *_: "")  # however slow this machine is
-    run = tune_model(ModelRequest(target=target, budget=20.0, only=["inference_mode"], goal="latency"))
+def test_a_session_says_what_bounds_the_model(target: str) -> None:
+    run = tune_model(ModelRequest(target=target, budget=60.0, only=["inference_mode"], goal="latency"))
     assert run.tuning is not None
     assert run.tuning.model is not None
     assert run.tuning.model.bounds is not None
