@@ -31,6 +31,8 @@ WORLDS: dict[str, dict[str, float]] = {
     "crowded, processes 5 % apart": {"neighbour": 0.9, "between": 0.05},
     "drift 15 %": {"drift": 0.15},
     "processes 0.6 % apart": {"between": 0.006},
+    "processes 3 % apart": {"between": 0.03},
+    "processes 7 % apart": {"between": 0.07},
     "noise 5 %": {"noise": 0.05},
 }
 WORDS = ("faster", "slower", "same", "unclear")

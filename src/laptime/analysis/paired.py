@@ -9,9 +9,9 @@ drift and speed changes of the machine cancel. Three things make the few, heavy-
 * Rounds of one pair of processes share its memory layout. That part of the error shrinks with the number of
   processes, not with that of rounds.
 
-`from_many_rounds` is for `bench`: a few processes with many rounds each. `from_few_rounds` is for the races
+`from_many_rounds` is for `bench`: some processes with many rounds each. `from_few_rounds` is for the races
 of `tune`: 3 to 48 rounds, and an A/A noise that was measured before. `from_pairs` is for a gain that is
-measured again: a pair of processes is one value, its scatter is taken as it was, and nothing is trimmed.
+measured again: a pair of processes is one value, its scatter is taken as it was, and few are not trimmed.
 
 Wrong when one side's noise leans to one direction, or when every process of one side differs from its twin
 in the same way for another reason (another file cached, another core, a neighbour that reacts to one side).
@@ -20,7 +20,7 @@ in the same way for another reason (another file cached, another core, a neighbo
 import math
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean
 
 from laptime.analysis.student_t import t_quantile
@@ -32,6 +32,8 @@ BETWEEN_PROCESSES = 0.005
 """Standard deviation, as a share, expected between two fresh processes of one program (layout, placement)."""
 PRIOR_DF = 3  # degrees of freedom that an expected variance is worth
 TRIM = 0.2  # share of many rounds left out at each end of their order: usual for a robust mean (Wilcox 2012)
+KNOWN = 5  # pairs of processes that say by themselves how far they lie apart
+APART = 8  # of pairs of processes, one in so many is left out at each end of their order
 CUT = 4  # of few rounds, one in so many is left out at each end of their order
 LEAST_NOISE = 0.002  # no machine is quieter than this; guards against an A/A that came out even by luck
 LEAST = 3  # the fewest fresh processes whose values have an interval
@@ -90,6 +92,8 @@ def from_many_rounds(logs: Sequence[float], processes: Sequence[int]) -> Effect:
     the pair of processes that it comes from."""
     parts = _by_process(logs, processes)
     means = [trim(part, int(TRIM * len(part)))[0] for part in parts]
+    if len(means) >= KNOWN:
+        return replace(from_pairs(means), rounds=len(logs))
     residuals = [value - mean for part, mean in zip(parts, means, strict=True) for value in part]
     cut = int(TRIM * len(residuals))
     squares = sum(value * value for value in winsorise(residuals, cut))
@@ -124,10 +128,14 @@ def from_few_rounds(logs: Sequence[float], processes: Sequence[int], noise: floa
 
 
 def from_pairs(logs: Sequence[float]) -> Effect:
-    """The effect that pairs of fresh processes show, with Student's t over their scatter as it was measured.
+    """The effect that pairs of fresh processes show, with Student's t over their scatter as it was measured;
+    from eight on of a trimmed mean (Yuen 1974), as a pair in twenty or so lies far from the others.
     logs: log time ratio of each pair, at least two."""
-    error = math.sqrt(_variance(logs) / len(logs))
-    return Effect(fmean(logs), max(error, 1e-9), len(logs) - 1, len(logs), len(logs))
+    cut = len(logs) // APART
+    mean, squares = trim(logs, cut)
+    left = len(logs) - 2 * cut
+    error = math.sqrt(squares / (left * (left - 1)))
+    return Effect(mean, max(error, 1e-9), left - 1, len(logs), len(logs))
 
 
 def of_processes(values: Sequence[float], unit: str = "1") -> Quantity:

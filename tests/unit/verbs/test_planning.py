@@ -6,7 +6,7 @@ import pytest
 
 from laptime.kit.errors import TargetError, UsageError
 from laptime.records.plan import BenchRequest
-from laptime.verbs.bench.planning import PRESETS, Plan, axes_of, plan
+from laptime.verbs.bench.planning import MANY, PRESETS, Plan, axes_of, plan, plan_processes
 
 NOOP = "null:noop"
 
@@ -25,6 +25,38 @@ def test_a_preset_gives_precision_time_and_processes(preset: Any) -> None:
     two = planned(NOOP, "null:nan", preset=preset)
     assert two.processes == wanted.compared
     assert two.budget == pytest.approx(wanted.seconds * 2 * wanted.compared)
+
+
+def processes(done: int, **more: Any) -> tuple[int, float]:
+    """Processes of a comparison of two after `done` of them, and the seconds that one measures."""
+    asked = {"is_clear": False, "may_add": True, "fewest": 0.1, "left": 60.0, "loading": 3.0, **more}
+    found = plan_processes(planned(NOOP, "null:nan"), done, **asked)
+    return found.processes, found.budget / found.processes
+
+
+def test_many_short_processes_follow_the_first_of_a_comparison() -> None:
+    assert processes(1) == (1 + 12, 2.0)  # as many as fit into the time, with what they take to load
+    assert processes(1, left=1000.0) == (MANY, 2.0)
+    assert processes(1, fewest=5.0) == (1 + 7, 5.0)  # long calls
+    assert processes(1, left=2.0) == (3, 8.0)  # no time
+    assert processes(1, left=None) == (1 + 8, 2.0)  # 16 of 24 s of the budget that was given are left
+    assert processes(1, may_add=False) == (3, 8.0)
+    assert processes(2) == (3, 8.0)
+
+
+def test_a_comparison_that_is_clear_ends_with_five_processes() -> None:
+    many = planned(NOOP, "null:nan")._replace(processes=MANY, budget=2.0 * MANY)
+    asked: dict[str, Any] = {"may_add": True, "fewest": 0.1, "left": 60.0, "loading": 3.0}
+    ends = {done: plan_processes(many, done, is_clear=True, **asked) for done in (2, 3, 4, 7, MANY)}
+    assert {done: found.processes for done, found in ends.items()} == {
+        2: MANY,
+        3: MANY,
+        4: 5,
+        7: 8,
+        MANY: MANY,
+    }
+    assert ends[4].budget == pytest.approx(2.0 * 5)
+    assert plan_processes(many, 7, is_clear=False, **asked).processes == MANY
 
 
 def test_what_was_asked_for_wins_over_the_preset_and_says_so() -> None:

@@ -136,6 +136,7 @@ class _Tolerances:
         rounded = rounded if self.is_loose else ()
         self._noise = rounding_noise.largest(rounded, self._deviation)
         self._stretch = rounding_noise.largest(rounded, stretch)
+        self._across = rounding_noise.largest(rounded, across)
         updates = [row for each in rounded for row in totals_of(each, "updates")]
         self.update_cosine = min(UPDATE_COSINE, rounding_noise.precision_cosine(updates, UPDATE_COSINE))
         if gradients := [row for each in (*rounded, *perturbed) for row in totals_of(each, "gradients")]:
@@ -340,8 +341,9 @@ class _Tolerances:
             return (0.0 if row.equal else math.inf), 0.0
         simulated = self._noise.get((row.group, row.name))
         if row.group in ("optimizer", "parameters"):
+            turned = min(across(row), self._across.get((row.group, row.name), 0.0))
             limit = max(UPDATE_NORM, rounding_noise.TENSOR_NORM_TIMES * (simulated or 0.0))
-            return self._deviation(row), limit
+            return self._deviation(row), max(limit, rounding_noise.granted_to_turned(turned))
         if simulated is not None:
             least = GRADIENT_ERROR if row.group == "gradients" else SIMULATED_STATISTICS
             limit = max(least, rounding_noise.TENSOR_ERROR_TIMES * simulated)

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 from msgspec import structs
 
+from laptime.analysis.paired import KNOWN
 from laptime.kit.errors import UsageError, refuse_not_positive, unknown
 from laptime.kit.registry import load
 from laptime.kit.text import closest
@@ -47,6 +48,11 @@ PRESETS = {
     "standard": Preset(precision=0.02, seconds=4.0, processes=1, compared=3),
     "strict": Preset(precision=0.01, seconds=10.0, processes=3, compared=5),
 }
+MANY = 16
+"""Processes of a comparison at most. Those of equal programs are 2 to 3 % apart (decision 0057)."""
+SHORTER, LONGER = 4, 4.5
+"""Seconds measured in the first process over those in one that is added; and the time that a comparison may
+take with these, over the first process's."""
 PACED_SHARE = 0.5  # share of the budget for paced calls beside other regimes: a queue needs long stretches
 
 
@@ -102,6 +108,25 @@ def plan(request: BenchRequest, *, in_memory: bool = False) -> Plan:
         processes=processes,
         paced_share=paced if request.rate else 0.0,
     )
+
+
+def plan_processes(
+    plan: Plan, done: int, *, is_clear: bool, may_add: bool, fewest: float, loading: float, left: float | None
+) -> Plan:
+    """The plan with the processes that a comparison still needs after the first `done` of them.
+
+    is_clear: whether it needs no more than `KNOWN`. may_add: whether many short ones follow the first one,
+    as they say more than few long ones. fewest: seconds that one has to measure at least. loading: seconds
+    that it takes besides. left: seconds; None: what the budget leaves to measure."""
+    each, number = plan.budget / plan.processes, plan.processes
+    if done == 1 and may_add:
+        short = max(each / SHORTER, fewest)
+        fit = int((plan.budget - each) / short if left is None else left / (short + loading))
+        if (more := min(MANY, done + fit)) > number:
+            number, each = more, short
+    elif is_clear and may_add and done >= KNOWN - 1:
+        number = min(done + 1, number)
+    return plan._replace(processes=number, budget=each * number)
 
 
 def _variants(request: BenchRequest, pairs: list[tuple[Recipe, str]]) -> list[Variant]:

@@ -31,7 +31,7 @@ from laptime.records.series import Regime
 from laptime.store.live_run import LiveRun
 from laptime.verbs.bench import batch_search, rounds
 from laptime.verbs.bench.case_worker import CaseWorker, OpenSession, fresh_process
-from laptime.verbs.bench.planning import Plan, plan
+from laptime.verbs.bench.planning import LONGER, Plan, plan, plan_processes
 from laptime.verbs.bench.postprocess import best_known, comparisons, complete, findings, remember
 
 MIN_ROUNDS = 4
@@ -40,7 +40,6 @@ SEPARATE = 4  # batch sizes up to which each gets a process of its own
 NO_BATCH = 0  # what ran last was a block of the device's peak
 CURVE_ROUNDS = 12  # that the budget of a curve is divided into, every regime in each
 DOUBT = 0.5  # seconds for each case of two more processes, if one may not show every speed of its calls
-CROWD = 7  # processes of a comparison on a crowded machine; with 3, Student's t at 99 % is 2.7 times as wide
 BRIEF = 10.0  # seconds: a shorter budget that was set is the loading's, too, up to two thirds of it
 OVERTIME = 2.0  # budgets that the fewest rounds, and numbers too wide to be trusted, may take
 
@@ -76,6 +75,7 @@ class _Bench:
     _is_doubted: bool = False  # whether one process shows every speed of the calls
     _largest: int | None = None  # batch that fits, when the search has found its limit
     _last: tuple[CaseWorker, int] | None = None
+    _loading: float = 0.0  # seconds that the first processes took to load, variant after variant
 
     def __post_init__(self) -> None:
         request, planned, variants = self._request, self._plan, len(self._plan.variants)
@@ -147,24 +147,34 @@ class _Bench:
             )
             self._plan = self._plan._replace(processes=3 if self._is_doubted else 1)
         is_free = not (self._request.processes or self._in_memory or self._request.preset == "quick")
-        if generation == 0 and self._is_comparison and is_free:
-            self._add_processes()
+        if self._is_comparison and is_free:
+            self._plan_processes(generation + 1)
         for worker, batch in self._active():
             self._peak(worker, batch, elapsed=0.0)  # behind the last round, where too few came before it
         if generation == self._plan.processes - 1 and not self._request.timing_only:
             self._passes()
         self._close()
 
-    def _add_processes(self) -> None:
-        """Plan more of them where others disturb a comparison: they say more than longer ones."""
-        latencies = (self._relabel(*case).find("latency", Regime.ISOLATED) for case in self._active())
-        if not is_crowded(*filter(None, latencies)):
-            return
-        budget, spent = self._plan.budget, self._plan.budget / self._plan.processes
-        left = max(1.0, budget - spent if self._is_budget_given else budget)
-        self._plan = self._plan._replace(processes=CROWD, budget=left * CROWD / (CROWD - 1))
-        processes = Setting(value=CROWD, origin="machine")
-        self._live(events.PlanChanged({**self._live.run().plan, "processes": processes}))
+    def _plan_processes(self, done: int) -> None:
+        """Plan many short processes for a comparison of two, and where others disturb one of more."""
+        active, elapsed = self._active(), self._now() - self._started
+        cases = (self._relabel(*case).find("latency", Regime.ISOLATED) for case in active)
+        latencies = [series for series in cases if series]
+        loading = self._loading / len(self._plan.variants)
+        first = self._loading + self._plan.budget / self._plan.processes
+        planned = plan_processes(
+            self._plan,
+            done,
+            is_clear=self._are_comparisons_precise(active, 1.0),
+            may_add=len(latencies) == len(active) == 2 or is_crowded(*latencies),
+            fewest=MIN_COMPARED_ROUNDS * sum(worker.estimate[batch] for worker, batch in active),
+            loading=loading,
+            left=None if self._is_budget_given else LONGER * first - elapsed,
+        )
+        if planned.processes != self._plan.processes:
+            processes = Setting(value=planned.processes, origin="machine")
+            self._live(events.PlanChanged({**self._live.run().plan, "processes": processes}))
+        self._plan = planned
 
     def _close(self) -> None:
         for worker in reversed(self._workers):  # modes that they have entered in this process are nested
@@ -196,10 +206,12 @@ class _Bench:
                 worker.prepare()
             self._wall.end_loading(worker.estimate[batch] for worker, batch in self._active())
             return
+        began = self._now()
         for variant in self._plan.variants:
             self._wall.say(f"loading {variant.target}")
             same = [worker for worker in workers if worker.variant is variant]
             rounds.load_first(same, one_by_one=self._request.preset == "strict")
+        self._loading = self._now() - began
         self._wall.end_loading(worker.estimate[batch] for worker, batch in self._active())
         self._complete_environment()
         self._complete_cases()
@@ -296,7 +308,8 @@ class _Bench:
                 next_look = next(look)
             if limit is None and number >= fewest and number == next_look:
                 enough = {case for case in active if self._is_precise(*case, generation)}
-                if len(enough) == len(active) and self._are_comparisons_precise(active, generation):
+                share = (generation + 1) / self._plan.processes
+                if len(enough) == len(active) and self._are_comparisons_precise(active, share):
                     return
                 # Sides of a comparison stay together; lone cases leave their time to the others.
                 satisfied = set() if is_paired else enough
@@ -335,13 +348,16 @@ class _Bench:
         precision = self._plan.precision * math.sqrt(self._plan.processes / (generation + 1))
         return is_within(self._relabel(worker, batch), precision)
 
-    def _are_comparisons_precise(self, active: list[tuple[CaseWorker, int]], generation: int) -> bool:
+    def _are_comparisons_precise(self, active: list[tuple[CaseWorker, int]], share: float) -> bool:
+        """Whether each is known to the precision, or to a third of its difference. share: of its time."""
         if not self._is_comparison or len(active) == 1:
             return True
-        share = (generation + 1) / self._plan.processes
-        most = 2 * self._plan.precision / math.sqrt(share)  # log of an interval's ends, apart
+        precision = self._plan.precision / math.sqrt(share)
         compared = comparisons([self._relabel(worker, batch) for worker, batch in active])
-        enough = (math.log(one.ci95[1] / one.ci95[0]) <= most for one in compared)
+        enough = (
+            math.log(one.ci95[1] / one.ci95[0]) / 2 <= max(precision, abs(math.log(one.speedup)) / 3)
+            for one in compared
+        )
         return bool(compared) and all(enough) and all(one.pairs >= MIN_PAIRS * share for one in compared)
 
     def _passes(self) -> None:
