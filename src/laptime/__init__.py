@@ -1,7 +1,5 @@
 """laptime: how fast a deep-learning model really runs, why, what that costs, and how to make it faster."""
 
-from __future__ import annotations
-
 import sys
 from types import ModuleType
 from typing import Any

@@ -47,7 +47,7 @@ def tuned(place: Path, *words: str) -> dict[str, Any]:
     """The document of a session that found the planted cause; on a busy machine, and where a library takes
     half a minute to import, it takes a second attempt."""
     asked = [sys.executable, "-m", "laptime", "tune", "--json", "--only", "identity,fused_optimizer"]
-    done = ended(place, *asked, "--budget", "70s", *words)
+    done = ended(place, *asked, "--budget", "50s", *words)
     if done.returncode == 3:
         done = ended(place, *asked, "--budget", "8m", "--resume", *words)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr

@@ -78,8 +78,7 @@ class LoadKnee(NamedTuple):
 
 def load_of(stats: LevelStats) -> float:
     """Return how much was asked of a server: requests per second, or users."""
-    facts = stats.facts
-    return float(facts.concurrency or 0) if facts.kind == "closed" else facts.rate or 0.0
+    return float(stats.facts.users or stats.facts.rate or 0.0)
 
 
 def knee(levels: Sequence[LevelStats]) -> LoadKnee | None:

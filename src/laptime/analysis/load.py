@@ -99,8 +99,7 @@ def level_stats(case: Case, level: float = LEVEL) -> LevelStats | None:
     at_once = facts.arrivals == AT_ONCE
     start = 0 if at_once else int(np.nonzero(whole)[0][settle(requests.latency[whole]).start])
     start = start if start <= max(10, WARM_UP_SHARE * len(whole)) else 0  # later it is a queue, or a stall
-    users = facts.concurrency or 0 if facts.kind == "closed" else 0
-    dead, weighed = dead_since(requests.due, requests.end, whole, users), Balance(False, 0.0)
+    dead, weighed = dead_since(requests.due, requests.end, whole, facts.users), Balance(False, 0.0)
     if facts.kind == "open" and dead is None:
         weighed = balance(requests.due, requests.end, facts.rate)
     latency = requests.latency[start:]
@@ -175,7 +174,7 @@ def _rate_answers(requests: Rows, facts: Level, weighed: Balance, lives: bool) -
         seconds = float(ends[-1]) - begin
         between = _of_bridge(ends - begin)
     elif facts.kind == "closed" and lives:
-        seconds, count = _by_users(requests, facts.concurrency or 1)
+        seconds, count = _by_users(requests, facts.users or 1)
         until = float(requests.due.max())
         between = _of_bridge(ends[ends < until] - begin)
     else:

@@ -7,8 +7,6 @@
 Jobs of one round ran within minutes of each other, so each round has an efficiency of its own; the interval
 is that of rounds, as processes differ. The bound holds if efficiency does not rise with ranks."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import NamedTuple

@@ -5,8 +5,6 @@
 
 Lies when: a library changes its algorithm between two sizes, so that times lie on no line."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 

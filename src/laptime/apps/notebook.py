@@ -2,8 +2,6 @@
 
 The result is the run itself, so that a notebook shows it and `run = %laptime model(x)` keeps it."""
 
-from __future__ import annotations
-
 import argparse
 import ast
 import sys

@@ -13,10 +13,12 @@ from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from laptime.kit import errors
 from laptime.kit.errors import LaptimeError, TargetError, Unavailable, UsageError, unknown
 from laptime.kit.text import closest
 from laptime.records.plan import Variant
 from laptime.targets import Program, Recipe
+from laptime.targets._code import line_of
 
 
 def first(wheels: Iterable[str]) -> dict[str, str]:
@@ -211,6 +213,25 @@ def refuse_kind(recipe: Recipe, kinds: Sequence[str], backend: str, *, instead: 
     if recipe.kind not in kinds:
         why, next = f"it is a model of {recipe.backend}", f"--backend {recipe.backend}   or {instead}"
         raise TargetError(f"{backend} cannot run {recipe.target}", why=why, next=next)
+
+
+def no_memory(doing: str, why: str, which: str = "") -> LaptimeError:
+    """The error for memory that a call did not get. which: host or device, if that is known."""
+    advice = "a smaller --batch, or --batch auto to find the largest that fits"
+    memory = f"{which} memory" if which else "memory"
+    return errors.OutOfMemory(f"{doing}: {memory} is exhausted", why=why, next=advice)
+
+
+def call_error(doing: str, error: BaseException, line: str, next: str = "", inputs: str = "") -> LaptimeError:
+    """The error for whatever else a framework raised, with its place in the user's code. line: what it says.
+    inputs: in words, told when the model refuses them."""
+    why = f"{type(error).__name__}: {line}".rstrip(": ")
+    if place := line_of(error):
+        why += f" ({place})"
+    if inputs:
+        why += f"; the inputs were {inputs}"
+    other = "check the model and its inputs: return (model, inputs) that fit"
+    return errors.UserCodeError(doing, why=why, next=next or other)
 
 
 def no_batch(batch: int, why: str, next: str = "", error: type[LaptimeError] = TargetError) -> LaptimeError:

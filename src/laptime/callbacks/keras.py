@@ -4,8 +4,6 @@ Parts: between (from one step to the next: with the backends torch and jax, wait
 Lies when: the backend is TensorFlow, which waits for data inside the step; a GPU still works when a step
 ends; `steps_per_execution` is above 1."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING, Any
 
 from laptime.edges.callbacks import SharedStepTimes

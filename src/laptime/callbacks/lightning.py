@@ -3,8 +3,6 @@
 Parts: data (until the batch is there), forward, backward, optimizer (with whatever follows it in the step).
 Lies when: a GPU still works when a part ends: the step is right, its parts are the host's."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING, Any
 
 from laptime.edges.callbacks import SharedStepTimes

@@ -5,8 +5,6 @@ measured (`analysis.paired.from_pairs`). How many there are is decided by time, 
 within one; never by how the pairs scatter, until there are `SURE` of them: those that agree by luck would
 end a measurement too soon."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ Both meet the same machine within seconds of each other: what it does to a round
 does to one alone falls on either by lot. So every round counts, disturbed or not. Noise costs power, not
 truth."""
 
-from __future__ import annotations
-
 import math
 import random
 from collections.abc import Callable, Iterator, Sequence

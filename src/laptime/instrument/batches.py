@@ -3,8 +3,6 @@
 Batches are tensors in tuples, lists, named tuples, dicts and objects that behave like dicts
 (BatchEncoding)."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, MutableMapping
 from typing import Any

@@ -3,8 +3,6 @@
 For what needs a framework that this process must not load. There it is
 `python -m laptime.launch.fresh_call laptime.backends.torch.peaks:survey`; arguments come over the channel."""
 
-from __future__ import annotations
-
 import importlib
 import json
 import os

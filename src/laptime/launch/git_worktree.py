@@ -2,8 +2,6 @@
 
 `git worktree` makes it: no clone, no network, and the working tree stays as it is. Hooks are not run."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import subprocess

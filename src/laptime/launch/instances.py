@@ -5,8 +5,6 @@ of all. Each instance has CPUs of its own, one thread of every core first. A sam
 instances were at work: one that began after another had made its last call of the block is labelled `alone`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any

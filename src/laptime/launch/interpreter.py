@@ -5,8 +5,6 @@ comes first on the worker's import path, and nothing else of this environment do
 msgspec and psutil. Where the other Python lacks them and is of the same version, so that binaries fit, they
 are linked, too."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """A user's script under laptime's hooks: found by its name, run, and what its processes observed."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import shlex

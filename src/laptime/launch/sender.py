@@ -6,8 +6,6 @@ parent blocks while they send; what they tell comes back as it comes.
 Commands come as JSON, messages go as JSON (`process.channel`). Headers may hold secrets: they come over the
 channel, and no list of processes shows them."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import os

@@ -1,7 +1,5 @@
 """The script behind `laptime profile TARGET`: it calls the target again and again until it is stopped."""
 
-from __future__ import annotations
-
 import argparse
 
 from laptime import targets

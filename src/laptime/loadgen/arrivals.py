@@ -3,8 +3,6 @@
 One seed gives one schedule of a rate, whatever the server does: a request is due although the one before is
 late."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 

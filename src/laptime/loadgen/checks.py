@@ -4,8 +4,6 @@ and what the generator did that nobody may take for the server: it sent late, st
 A check is a pure function of a level and its numbers (None if no request was answered), and returns None if
 there is nothing to say."""
 
-from __future__ import annotations
-
 import math
 import operator
 from collections.abc import Callable
@@ -188,7 +186,7 @@ def enough(case: Case, stats: LevelStats | None, widest: float = WIDEST) -> Chec
 def find_pause(case: Case, stats: LevelStats | None) -> Check | None:
     """Was there a time in which nobody was answered, longer than any other? It is in the figures."""
     rows = stats.requests if stats else None
-    users = stats.facts.concurrency or 0 if stats and stats.facts.kind == "closed" else 0
+    users = stats.facts.users if stats else 0
     pause = rows and longest_pause(rows.due, rows.end, np.isfinite(rows.latency), users)
     if rows is None or pause is None:
         return None

@@ -3,8 +3,6 @@
 No redirect is followed, nothing is sent a second time, nothing is decompressed: what is timed is what the
 server does with one request."""
 
-from __future__ import annotations
-
 import asyncio
 import ssl
 from collections import deque

@@ -4,8 +4,6 @@ A request that is due is sent, or waits for its turn if only so many may be unde
 because others are slow. What waits for its turn does so inside its latency. `Driver` sends to an address;
 `drive` calls a program of this process, one call at a time."""
 
-from __future__ import annotations
-
 import asyncio
 import ctypes
 import os
@@ -86,7 +84,7 @@ class _UnderWay(NamedTuple):
     woken: float
 
     @classmethod
-    def after(cls, answer: Answer) -> _UnderWay:
+    def after(cls, answer: Answer) -> "_UnderWay":
         """The turn that follows on an answer."""
         return cls(answer.number + 1, answer.turn + 1, answer.end, answer.end)
 

@@ -5,8 +5,6 @@ token of any channel: text, reasoning, a tool call. A chunk that only names the 
 text can be one, because half a character is streamed as "". How many tokens there were is what the server's
 `usage` says, never the number of chunks."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Iterator

@@ -1,7 +1,5 @@
 """Prompts for a language model, of so many tokens, as bodies of OpenAI's API."""
 
-from __future__ import annotations
-
 import asyncio
 import random
 from collections.abc import Callable, Sequence

@@ -2,8 +2,6 @@
 
 The server answers at once and looks at nothing, so that what is late, or takes CPU time, is the sender."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Callable, Sequence

@@ -2,8 +2,6 @@
 
 All times are seconds on the machine's monotonic clock, which its processes share."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

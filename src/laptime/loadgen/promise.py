@@ -1,7 +1,5 @@
 """How many requests a second kept every promise themselves."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

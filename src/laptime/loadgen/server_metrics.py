@@ -1,7 +1,5 @@
 """Counts of a language model's server: `/metrics`, in Prometheus' text format and names of vLLM."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 import time
@@ -37,7 +35,7 @@ class Totals(Struct, frozen=True):
     first_tokens: float
     ttft_sum: float
 
-    def since(self, before: Totals) -> ServerCounts:
+    def since(self, before: "Totals") -> ServerCounts:
         """Return the counts since `before`."""
         firsts = round(self.first_tokens - before.first_tokens)
         return ServerCounts(

@@ -27,8 +27,6 @@ Waterman and Patterson, Roofline (2009).
 Lies when: a compiler proves that an output is not used and drops the operators behind it; what limits the
 program is not in the bound (launches, Python, the loader), and changes between machines."""
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence

@@ -7,8 +7,6 @@
 
 A price is exact, so a cost is the rate turned over, with its interval."""
 
-from __future__ import annotations
-
 import math
 import re
 from datetime import date

@@ -9,8 +9,6 @@ metadata services answer at one address that leads no further than the hyperviso
 Source: the providers' pages on instance metadata (IMDS v2 of OCI and AWS, IMDS of Azure, computeMetadata of
 GCP)."""
 
-from __future__ import annotations
-
 import json
 import threading
 import time

@@ -11,8 +11,6 @@ Rows are refused one by one, each with its reason, if they are not believable; t
 that public lists have had: GPU memory times the number of GPUs, once or twice; a spot price above the one on
 demand; the price of a machine without its GPU; rows twice with two prices."""
 
-from __future__ import annotations
-
 import csv
 import io
 import math

@@ -10,8 +10,6 @@ Of a language model whose answers were all counted the rate of a level is that o
 prompts is part of what they cost. Of anything else, and where an answer was not counted, it is that of
 requests."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """`laptime cost update`: public price lists that need no key, fetched, checked and kept on this machine."""
 
-from __future__ import annotations
-
 import urllib.request
 from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime

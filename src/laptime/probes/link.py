@@ -3,8 +3,6 @@
 The rank that is started first listens, and its plan says where; the other looks for an address that answers.
 gloo and NCCL are told to take the network of that connection, unless the user has named one."""
 
-from __future__ import annotations
-
 import os
 import socket
 import time

@@ -91,6 +91,11 @@ class Level(Struct, frozen=True, kw_only=True, omit_defaults=True):
         """The regime of its latencies."""
         return OPEN if self.kind == "open" else CLOSED
 
+    @property
+    def users(self) -> int:
+        """Those who wait for their answers; 0 of an open level."""
+        return (self.concurrency or 0) * (self.kind == "closed")
+
 
 def count_here(requests: Requests | None, level: Level) -> ServerCounts:
     """Count the answered requests of a level as seen here; `ttft` counts from sending."""

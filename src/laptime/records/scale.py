@@ -1,20 +1,15 @@
 """A training on a number of ranks: what a step of all of them is, and what they exchanged in traced steps."""
 
-from __future__ import annotations
-
 from msgspec import Struct
 
 from laptime.records.overview import Straggler
-from laptime.records.series import Metric
+from laptime.records.series import read_metrics
 
-RATE = Metric(
-    tag="step/rate",
-    unit="1/s",
-    title="samples per second",
-    better="higher",
-    meaning="Samples of a step of all ranks over the mean time of their untraced steps; one number a job.",
-    lies_when="A step's samples are not what its loader or its model was given: --batch N says how many.",
-)
+(RATE,) = read_metrics("""
+step/rate 1/s higher samples per second
+    Samples of a step of all ranks over the mean time of their untraced steps; one number a job.
+    Lies when: A step's samples are not what its loader or its model was given: --batch N says how many.
+""")
 
 
 class Exchange(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -11,8 +11,6 @@ A suite is a TOML file (see standard.toml), or a Python file that builds one:
 
 One benchmark is one `laptime bench`, in processes of its own, and one stored run."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Suites from a TOML file, a Python file, a folder of both, or the package; and the stored runs of them."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from importlib.resources import files

@@ -9,8 +9,6 @@ A target file has:
 
 `parse` runs in the parent process and again in the worker; only the worker calls `Recipe.build`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path

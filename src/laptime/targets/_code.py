@@ -1,7 +1,5 @@
 """The user's own code: seen without running it, imported, called, and its errors told with file and line."""
 
-from __future__ import annotations
-
 import ast
 import hashlib
 import importlib.util

@@ -1,22 +1,20 @@
 """Code for several targets: models that a package knows by name (`torchvision:NAME`, `timm:NAME`), and models
 that lie in a file of their own (`FILE.onnx`, `FILE.xml`)."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from laptime.kit.errors import TargetError
+from laptime.kit.errors import TargetError, UserCodeError
 from laptime.kit.text import closest
 from laptime.targets import Program, Recipe
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]*")
 
 
-def resolve_name(kind: str, text: str, build: Callable[[str], Program]) -> Recipe:
+def resolve_name(kind: str, text: str, build: Callable[[str], Program], example: str = "resnet18") -> Recipe:
     """The recipe of `kind:NAME`. Whether package and name exist is seen by the interpreter that builds it.
     Raises TargetError: the name is empty or has characters that no model name has."""
     name = text.partition(":")[2]
@@ -24,7 +22,7 @@ def resolve_name(kind: str, text: str, build: Callable[[str], Program]) -> Recip
         raise TargetError(
             f"{text!r} is not the name of a {kind} model",
             why="a name has letters, digits, '_', '.' and '-'",
-            next=f"for example: laptime bench {kind}:resnet18",
+            next=f"for example: laptime bench {kind}:{example}",
         )
     return Recipe(
         target=text,
@@ -49,6 +47,12 @@ def source(kind: str) -> str:
 
 
 # A file.
+
+
+def unloadable(text: str, error: Exception, next: str = "") -> UserCodeError:
+    """The error for a file that a framework cannot load, with the first line of what it said."""
+    why = f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
+    return UserCodeError(f"{text} cannot be loaded", why=why, next=next)
 
 
 def resolve_file(text: str, *, kind: str, backend: str, parts: tuple[str, ...] = ()) -> Recipe:

@@ -1,7 +1,5 @@
 """`model.py:build`: a function in a file of the user's."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -3,17 +3,13 @@
 Nothing is downloaded (`weights=None`). The shapes are those of the constructor's defaults: 224 for
 EfficientNetB0, 600 for B7, 299 for Inception; MobileNetV3 leaves its size open and gets 224."""
 
-from __future__ import annotations
-
 import importlib.util
-import re
+from dataclasses import replace
 from typing import Any
 
-from laptime.kit.errors import TargetError
 from laptime.targets import Program, Recipe, _shared, unknown_name
 
 FORM = "keras:NAME"
-_NAME = re.compile(r"[A-Za-z0-9_\-]+")
 _OPEN_SIZE = 224
 
 
@@ -25,18 +21,8 @@ def resolve(text: str) -> Recipe:
     """The recipe of a model. That Keras is there and knows the name is seen when it is built.
 
     It may be installed for another interpreter than this one, which only plans."""
-    name = text.partition(":")[2]
-    if not _NAME.fullmatch(name):
-        what, why = f"{text!r} is not the name of a Keras model", "a name has letters, digits, '_' and '-'"
-        raise TargetError(what, why=why, next="for example: laptime bench keras:EfficientNetB0")
-    return Recipe(
-        target=text,
-        kind="keras",
-        build=lambda batch: _build(name),
-        backend="tensorflow",
-        source=_shared.source("keras"),
-        packages=("keras",),
-    )
+    recipe = _shared.resolve_name("keras", text, _build, example="EfficientNetB0")
+    return replace(recipe, backend="tensorflow", packages=("keras",))
 
 
 def names() -> list[str]:

@@ -1,10 +1,7 @@
 """`model.keras`: a model that Keras has saved. Python code in the file is refused (`safe_mode`)."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
-from laptime.kit.errors import UserCodeError
 from laptime.targets import Program, Recipe, _shared
 
 FORM = "FILE.keras"
@@ -27,9 +24,6 @@ def _build(path: str, text: str) -> Program:
     try:
         model = keras.models.load_model(path, compile=False)
     except Exception as error:
-        raise UserCodeError(
-            f"{text} cannot be loaded",
-            why=f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}",
-            next="for own layers and lambdas: load it in a function of file.py, and name that",
-        ) from error
+        advice = "for own layers and lambdas: load it in a function of file.py, and name that"
+        raise _shared.unloadable(text, error, advice) from error
     return Program(call=model, facts={"weights": "from the file"})

@@ -1,7 +1,5 @@
 """`package.module:build`: a function in an importable module."""
 
-from __future__ import annotations
-
 import importlib
 import re
 import sys

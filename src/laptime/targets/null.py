@@ -23,8 +23,6 @@
 `null:spin=1ms,per_item=0.2ms,warmup=20x1.5ms` is a model whose throughput grows with the batch.
 Every batch size starts anew: its own first call, its own warm-up."""
 
-from __future__ import annotations
-
 import os
 import random
 import re

@@ -1,7 +1,5 @@
 """`model.onnx`: a model in the Open Neural Network Exchange format."""
 
-from __future__ import annotations
-
 from laptime.targets import Recipe, _shared
 
 FORM = "FILE.onnx"

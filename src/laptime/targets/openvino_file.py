@@ -1,7 +1,5 @@
 """`model.xml`: a model in OpenVINO's intermediate representation, its weights in `model.bin` beside it."""
 
-from __future__ import annotations
-
 from laptime.targets import Recipe, _shared
 
 FORM = "FILE.xml"

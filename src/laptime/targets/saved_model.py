@@ -2,13 +2,11 @@
 
 The signature is `serving_default`, else the only one there is. `saved_model:FOLDER#NAME` names another."""
 
-from __future__ import annotations
-
 import hashlib
 from pathlib import Path
 from typing import Any
 
-from laptime.kit.errors import TargetError, UserCodeError
+from laptime.kit.errors import TargetError
 from laptime.kit.text import closest
 from laptime.targets import Program, Recipe, _shared
 
@@ -69,10 +67,7 @@ def _build(folder: Path, signature: str, text: str) -> Program:
     try:
         loaded = tf.saved_model.load(str(folder))
     except Exception as error:
-        raise UserCodeError(
-            f"{text} cannot be loaded",
-            why=f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}",
-        ) from error
+        raise _shared.unloadable(text, error) from error
     name = _signature(list(loaded.signatures), signature, text)
     return Program(call=Served(loaded, name), facts={"signature": name})
 

@@ -1,7 +1,5 @@
 """`timm:NAME`: every model of timm, with random weights and inputs of the size in its configuration."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from laptime.targets import Program, Recipe, _shared, unknown_name

@@ -9,8 +9,6 @@ Nothing is downloaded. The shapes come from the transforms that belong to the pu
     optical flow     two batches (B, 3, 520, 960), the size of torchvision's own example
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The Python API of sessions on models and servers, and of verify; that of scripts is `script/in_process`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Which changes of the catalogue are candidates for a loop profile, and why the others are not."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 

@@ -3,8 +3,6 @@
 Everything is in seconds, bytes and counts. `facts` are names that optimizations `NEED` and `CONFLICT` with.
 What single optimizations have found by their `look` is in `details`, by their names."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any
 

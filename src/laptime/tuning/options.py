@@ -1,7 +1,5 @@
 """Options that sessions on a script, a model and a server share."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Annotated
 

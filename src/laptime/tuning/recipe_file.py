@@ -2,8 +2,6 @@
 
 Rules as for runs: new fields have defaults, unknown ones are ignored."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Sequence
 from pathlib import Path

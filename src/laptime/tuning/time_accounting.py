@@ -1,7 +1,5 @@
 """The spending of a session: seconds by activity, processes."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections import deque

@@ -5,8 +5,6 @@
 A document says what it is. Decoding is strict: an unknown, missing or mistyped field is an error that names
 it, so that a typo is never lost in silence."""
 
-from __future__ import annotations
-
 import json
 import types
 from collections.abc import Callable

@@ -3,8 +3,6 @@
 One benchmark is one `bench`: its own fresh processes, its own run in the store, named `SUITE:BENCHMARK`.
 One that fails, hangs or is killed is marked, and the rest goes on."""
 
-from __future__ import annotations
-
 import sys
 import warnings
 from collections.abc import Callable, Sequence

@@ -16,7 +16,7 @@ def test_keras_names_are_of_the_tensorflow_backend() -> None:
 
 
 def test_a_name_that_no_model_can_have_is_refused() -> None:
-    with pytest.raises(TargetError, match="Keras model"):
+    with pytest.raises(TargetError, match="keras model"):
         parse("keras:Efficient Net")
 
 

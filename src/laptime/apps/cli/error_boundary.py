@@ -2,8 +2,6 @@
 
 stdout carries the result and nothing else; everything said here goes to stderr."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import itertools

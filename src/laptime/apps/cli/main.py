@@ -2,8 +2,6 @@
 
 Nothing heavy is imported here: `laptime --help` answers while numpy would still be loading."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import os

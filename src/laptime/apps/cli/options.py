@@ -3,8 +3,6 @@
 Below them: what a shell may complete. Nothing is imported for it before a shell asks, and a completion that
 fails offers nothing: an error in the middle of a typed line helps nobody."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import wraps

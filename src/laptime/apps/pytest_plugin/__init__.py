@@ -6,8 +6,6 @@ turns        the tests at a git revision and here, in turns
 
 Every pytest loads it if laptime is installed: nothing but pytest is imported before a test measures."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A fixed number of rounds (`pedantic`), each after a set-up that is not timed."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from functools import partial

@@ -3,8 +3,6 @@
 A pair is a pytest at the revision and one in the working tree, either first in turns. It is one value of each
 test, so the interval holds what a machine does for minutes and what a process has for its life."""
 
-from __future__ import annotations
-
 import math
 import os
 import subprocess

@@ -14,8 +14,8 @@ from laptime.backends._onnx import inputs as arrays
 from laptime.backends._onnx import source as sources
 from laptime.backends._onnx.inputs import Array, Input
 from laptime.backends._onnx.source import Source
-from laptime.backends._shared import BoundWorkload, ByBatch, no_batch
-from laptime.kit.errors import LaptimeError, OutOfMemory, UsageError, UserCodeError
+from laptime.backends._shared import BoundWorkload, ByBatch, call_error, no_batch, no_memory
+from laptime.kit.errors import LaptimeError, UsageError
 from laptime.measure import recorded_calls
 from laptime.measure.metrics import BUFFERS, FLOPS, MACS, PARAMETERS, TRAINABLE
 from laptime.measure.protocol import Loadable
@@ -246,8 +246,8 @@ def explain(error: BaseException, what: str) -> LaptimeError:
         return error
     text = first_line(error)
     if isinstance(error, MemoryError) or any(word in str(error) for word in _MEMORY):
-        return OutOfMemory(f"{what}: memory is exhausted", why=text, next="a smaller --batch")
-    return UserCodeError(what, why=f"{type(error).__name__}: {text}", next="check the model and its inputs")
+        return no_memory(what, text)
+    return call_error(what, error, text, "check the model and its inputs")
 
 
 def first_line(error: BaseException) -> str:

@@ -8,10 +8,10 @@ import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from laptime.backends._shared import Later, no_batch, no_device, np, versions
-from laptime.kit.errors import LaptimeError, OutOfMemory, TargetError, UsageError, UserCodeError
+from laptime.backends._shared import Later, call_error, no_batch, no_device, no_memory, np, versions
+from laptime.kit.errors import LaptimeError, TargetError, UsageError, UserCodeError
 from laptime.targets import Program
-from laptime.targets._code import line_of, list_needed
+from laptime.targets._code import list_needed
 
 jax = Later("jax")
 _ANNOTATIONS = {"Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape", "annotate_device_placement"}
@@ -190,14 +190,9 @@ def explain(error: BaseException, doing: str) -> LaptimeError:
     behind = error.__cause__ if isinstance(error, UserCodeError) and error.__cause__ else error
     text = str(behind).strip().partition("\n")[0]
     if isinstance(behind, MemoryError) or any(word in text for word in _EXHAUSTED):
-        return OutOfMemory(
-            f"{doing}: memory is exhausted", why=text or type(behind).__name__, next="a smaller --batch"
-        )
+        return no_memory(doing, text or type(behind).__name__)
     if isinstance(error, LaptimeError):
         return error
-    place = line_of(error)
-    return UserCodeError(
-        doing,
-        why=f"{type(error).__name__}: {text}" + (f" ({place})" if place else ""),
-        next="check the model and its inputs: jax.jit(model)(inputs) has to work",
+    return call_error(
+        doing, error, text, "check the model and its inputs: jax.jit(model)(inputs) has to work"
     )

@@ -5,12 +5,11 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from laptime.backends._shared import Later, environment, no_device, nothing
+from laptime.backends._shared import Later, call_error, environment, no_device, no_memory, nothing
 from laptime.backends.tensorflow import available
-from laptime.kit.errors import LaptimeError, OutOfMemory, UsageError, UserCodeError
+from laptime.kit.errors import LaptimeError, UsageError, UserCodeError
 from laptime.records.environment import Device
 from laptime.records.plan import Variant
-from laptime.targets._code import line_of
 
 tf = Later("tensorflow")
 
@@ -137,25 +136,14 @@ def translate(error: BaseException, *, doing: str, inputs: str = "") -> LaptimeE
     are, unless memory is behind them. doing: the first line. inputs: in words, told when the model refuses
     them."""
     if memory_exhausted(error):
-        return OutOfMemory(
-            f"{doing}: memory is exhausted",
-            why=_line(error.__cause__ or error),
-            next="a smaller --batch, or --batch auto to find the largest that fits",
-        )
+        return no_memory(doing, _line(error.__cause__ or error))
     if isinstance(error, LaptimeError):
         return error
     if any(text in str(error) for text in _UNCOMPILABLE):
         return UserCodeError(
             f"{doing}: XLA cannot compile it", why=_line(error), next="--option mode=function"
         )
-    why = f"{type(error).__name__}: {_line(error)}"
-    if place := line_of(error):
-        why += f" ({place})"
-    if inputs:
-        why += f"; the inputs were {inputs}"
-    return UserCodeError(
-        doing, why=why, next="check the model and its inputs: return (model, inputs) that fit"
-    )
+    return call_error(doing, error, _line(error), inputs=inputs)
 
 
 def _line(error: BaseException) -> str:

@@ -10,11 +10,10 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Literal
 
-from laptime.backends._shared import environment, no_device, torch
+from laptime.backends._shared import call_error, environment, no_device, no_memory, torch
 from laptime.instrument import device as instrumented
-from laptime.kit.errors import LaptimeError, OutOfMemory, Unavailable, UserCodeError
+from laptime.kit.errors import LaptimeError, Unavailable
 from laptime.records.environment import Device
-from laptime.targets._code import line_of
 
 _ACCELERATORS = ("cuda", "mps", "xpu")
 # fmt: off
@@ -179,29 +178,19 @@ def translate(error: BaseException, *, doing: str, inputs: str = "") -> LaptimeE
     which = memory_exhausted(behind)
     if which is not None:
         request = _ASKED.search(str(behind))
-        return OutOfMemory(
-            f"{doing}: {which} memory is exhausted",
-            why=f"it asked for {request[1]} more" if request else _first_line(behind),
-            next="a smaller --batch, or --batch auto to find the largest that fits",
-        )
+        return no_memory(doing, f"it asked for {request[1]} more" if request else _first_line(behind), which)
     if isinstance(error, LaptimeError):
         return error
-    kind = type(error).__name__
-    if "InvalidCxxCompiler" in f"{kind} {error}":
+    if "InvalidCxxCompiler" in f"{type(error).__name__} {error}":
         return Unavailable(
             f"{doing}: torch.compile needs a C++ compiler",
             why=_first_line(error),
             next="install g++, or leave --compile out",
         )
-    why = f"{kind}: {_first_line(error)}".rstrip(": ")
-    if place := line_of(error):
-        why += f" ({place})"
-    if inputs:
-        why += f"; the inputs were {inputs}"
-    in_training = "more than 1 value per channel when training" in why  # a batch norm
-    advice = "--option mode=eval   (the model was given in training mode)"
-    other = "check the model and its inputs: return (model, inputs) that fit"
-    return UserCodeError(doing, why=why, next=advice if in_training else other)
+    line = _first_line(error)
+    in_training = "more than 1 value per channel when training" in line  # a batch norm
+    advice = "--option mode=eval   (the model was given in training mode)" if in_training else ""
+    return call_error(doing, error, line, advice, inputs)
 
 
 def _behind(error: BaseException) -> BaseException:

@@ -24,16 +24,12 @@ from laptime.records.details import Details
 from laptime.records.environment import Environment
 from laptime.records.requests import TPOT, TTFT
 from laptime.records.run import Run, Subject
-from laptime.records.series import Metric, Regime, Series
+from laptime.records.series import Metric, Regime, Series, read_metrics
 
-LATENCY = Metric(
-    tag="latency",
-    unit="s",
-    title="latency",
-    better="lower",
-    meaning="time of one call, as the other tool took it",
-    lies_when="that tool did not wait for the device",
-)
+(LATENCY,) = read_metrics("""
+latency s lower latency
+    time of one call, as the other tool took it Lies when: that tool did not wait for the device
+""")
 
 
 def run(

@@ -1,15 +1,14 @@
-"""Lists in JSON that come page by page; machines at the prices of a list."""
-
-from __future__ import annotations
+"""Lists in JSON that come page by page; a provider's machines region by region, at the prices of a list."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from datetime import date
 from typing import IO, Any
 
 from msgspec import structs
 
+from laptime.pricing.machine_table import Table
 from laptime.records.cost import Machine
 
 
@@ -28,6 +27,17 @@ def pages(url: str, open_url: Callable[[str], IO[bytes]], most: int) -> list[dic
         if not url.startswith("https://") or url.split("/")[2].partition(":")[0] != host:
             raise ValueError(f"it goes on at {url[:80]!r}")
     return items
+
+
+def by_region(
+    known: Table, provider: str, price: Callable[[str, Sequence[Machine]], list[Machine]]
+) -> list[Machine]:
+    """The provider's machines of the table at prices that `price` finds, one region after the other."""
+    rows = [row for row in known.machines if row.provider == provider]
+    regions = sorted({row.region for row in rows})
+    return [
+        each for region in regions for each in price(region, [row for row in rows if row.region == region])
+    ]
 
 
 def price_all(

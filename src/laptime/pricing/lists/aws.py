@@ -5,16 +5,14 @@ reserved for a year with nothing paid at once.
 
 Source: https://docs.aws.amazon.com/awsaccountbilling/latest/aboutv2/price-changes.html (bulk price lists)."""
 
-from __future__ import annotations
-
 import csv
 import io
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from datetime import date
 from typing import IO
 
-from laptime.pricing.lists._pages import price_all
+from laptime.pricing.lists._pages import by_region, price_all
 from laptime.pricing.machine_table import Table
 from laptime.records.cost import FlexShape, Machine
 
@@ -34,13 +32,12 @@ def fetch(
     known: Table, open_url: Callable[[str], IO[bytes]], today: date
 ) -> tuple[list[Machine], list[FlexShape]]:
     """The table's machines of AWS with today's prices, region by region."""
-    rows = [row for row in known.machines if row.provider == "aws"]
-    found: list[Machine] = []
-    for region in sorted({row.region for row in rows}):
+
+    def price(region: str, rows: Sequence[Machine]) -> list[Machine]:
         with closing(open_url(URL.format(region=region))) as answer:
-            lines = io.TextIOWrapper(answer, encoding="utf-8", newline="")
-            found += parse(lines, [row for row in rows if row.region == region], today)
-    return found, []
+            return parse(io.TextIOWrapper(answer, encoding="utf-8", newline=""), rows, today)
+
+    return by_region(known, "aws", price), []
 
 
 def parse(lines: Iterable[str], rows: Iterable[Machine], today: date) -> list[Machine]:

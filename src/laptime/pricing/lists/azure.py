@@ -2,14 +2,12 @@
 
 Source: https://learn.microsoft.com/en-us/rest/api/cost-management/retail-prices/azure-retail-prices"""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date
 from typing import IO, Any
 from urllib.parse import quote
 
-from laptime.pricing.lists._pages import pages, price_all
+from laptime.pricing.lists._pages import by_region, pages, price_all
 from laptime.pricing.machine_table import Table
 from laptime.records.cost import FlexShape, Machine
 
@@ -23,16 +21,15 @@ def fetch(
     known: Table, open_url: Callable[[str], IO[bytes]], today: date
 ) -> tuple[list[Machine], list[FlexShape]]:
     """The table's machines of Azure with today's prices, region by region."""
-    rows = [row for row in known.machines if row.provider == "azure"]
-    found: list[Machine] = []
-    for region in sorted({row.region for row in rows}):
+
+    def price(region: str, rows: Sequence[Machine]) -> list[Machine]:
         wanted = (
             "serviceName eq 'Virtual Machines' and (priceType eq 'Consumption' or priceType eq "
             f"'Reservation') and armRegionName eq '{region}'"
         )
-        items = pages(URL + quote(wanted), open_url, _MOST_PAGES)
-        found += parse(items, [row for row in rows if row.region == region], today)
-    return found, []
+        return parse(pages(URL + quote(wanted), open_url, _MOST_PAGES), rows, today)
+
+    return by_region(known, "azure", price), []
 
 
 def parse(items: Iterable[Mapping[str, Any]], rows: Iterable[Machine], today: date) -> list[Machine]:

@@ -5,8 +5,6 @@ hours of a month are free as that one begins with.
 
 Source: https://apexapps.oracle.com/pls/apex/cetools/api/v1/products/ (Oracle's price list API)."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping
 from contextlib import closing

@@ -1,7 +1,5 @@
 """The document of `laptime scale`: a row a number of ranks, its efficiency, and why it is not 1."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

@@ -6,8 +6,6 @@ head for two classes has; weights are random, tokens too.
 Lies when: held against a library's BERT: in inference torch runs this encoder as one fused operator a layer.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 VOCABULARY = 30_522

@@ -4,8 +4,6 @@
 pre-norm, GELU, the head shares the token table), sized for a laptop: 30,044,544 parameters, 256 tokens an
 item. One call is one forward pass over all tokens; nothing is generated."""
 
-from __future__ import annotations
-
 from typing import Any
 
 VOCABULARY = 50_257

@@ -4,8 +4,6 @@ before.
 The checks follow tune.md, GATE 1: multiset of sample ids, number of batches, the hash of each sample, the
 distribution of samples (Kolmogorov-Smirnov), random numbers that two workers share (fairseq#1383)."""
 
-from __future__ import annotations
-
 import math
 from bisect import bisect_right
 from collections import Counter

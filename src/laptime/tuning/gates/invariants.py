@@ -4,8 +4,6 @@ samples at the same learning rate, clipped as before, with parameters of the sam
 Only class `algorithm` may change batch, learning rate and number of steps: then there must be a rate at all.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Sequence

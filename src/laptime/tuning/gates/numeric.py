@@ -18,8 +18,6 @@ The floor is the baseline run twice: where that differs from itself, it takes th
 Tensors whose exact gradient is zero (the bias before a BatchNorm) have nothing but rounding errors in their
 gradients, which Adam makes into updates of full size: their values are left out, and the check says so."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

@@ -14,8 +14,6 @@ draws): fixed limits refuse one sound step in ten. Single tensors are judged by 
 to them: sound autocast is 0.9 to 1.4 times as far off, tensor by tensor (`largest`). How far a tensor is
 off is measured on its row of a comparison."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Sequence
 

@@ -8,8 +8,6 @@ holds          the one-sided 95 % upper bound of the mean difference is below th
 fails          its lower bound is above the margin, or the loss is not finite, but the baseline's is
 inconclusive   neither, or less than three seeds, or too few steps"""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from statistics import fmean, stdev

@@ -1,7 +1,5 @@
 """Arguments of a call: found, replaced, added, removed."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 

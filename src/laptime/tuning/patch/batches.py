@@ -1,7 +1,5 @@
 """The use of batches in a training loop."""
 
-from __future__ import annotations
-
 import re
 import textwrap
 from itertools import chain, repeat

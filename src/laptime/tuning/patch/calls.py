@@ -2,8 +2,6 @@
 
 Constructors may stand behind a functools.partial: `make = partial(AdamW, lr=1e-3)`, then `make(params)`."""
 
-from __future__ import annotations
-
 import re
 
 import libcst as cst

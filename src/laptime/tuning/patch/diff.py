@@ -3,8 +3,6 @@ applies, and what it makes of the files.
 
 Lines end at LF, as they do for git: a CR before it is part of the line. Pure functions on text."""
 
-from __future__ import annotations
-
 import difflib
 import itertools
 import os

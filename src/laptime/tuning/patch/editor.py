@@ -8,8 +8,6 @@ is inside a library, is made by `*args`, the object has no name there, the file 
 and statements are Python source. Names in braces are filled in from the site: {model}, {optimizer}, {loader},
 {batch}, {device}, {loss}. Asking twice for the same is asking once."""
 
-from __future__ import annotations
-
 import re
 
 import libcst as cst

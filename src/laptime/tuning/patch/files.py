@@ -1,7 +1,5 @@
 """The user's files: which may be edited, what they hold now, what libcst reads in them, node by node."""
 
-from __future__ import annotations
-
 import os
 import re
 import site as site_module

@@ -1,7 +1,5 @@
 """The forward part of a step in the source: from the first call of a trained model to the backward pass."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator
 from itertools import takewhile

@@ -4,8 +4,6 @@ Two kinds are known, and neither changes what the script as it is computes: a va
 numpy is cast where it leaves torch, and a `view` of a tensor that is laid out in another way becomes a
 `reshape`. Only the very call that has crashed is mended."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Statements for models and optimizers, once they exist."""
 
-from __future__ import annotations
-
 import re
 import textwrap
 

@@ -4,8 +4,6 @@ Statements that do nothing but show values are found from them: a step can go wi
 statement assigns must go nowhere but into others of its own block: a sum that runs on, a condition, a return
 would be another one without it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from pathlib import Path
 

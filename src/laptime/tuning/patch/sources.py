@@ -8,8 +8,6 @@ Edits are made in the text, at places that libcst has found; nothing else of a f
 of the diagnosing trial are turned into marks before the first edit, and marks move with the text. So a site
 stays valid however many lines were put above it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

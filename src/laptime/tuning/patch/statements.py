@@ -1,7 +1,5 @@
 """Statements put behind, before and around others, in the indentation and newlines of the file."""
 
-from __future__ import annotations
-
 import itertools
 import re
 import textwrap

@@ -1,7 +1,5 @@
 """Text that is edited in place; marks in it stay with what they were put on."""
 
-from __future__ import annotations
-
 import difflib
 import re
 from dataclasses import dataclass

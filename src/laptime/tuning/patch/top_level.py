@@ -1,7 +1,5 @@
 """Imports, definitions and statements of the whole process, at the top level of a file."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterable

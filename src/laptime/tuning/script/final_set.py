@@ -4,8 +4,6 @@ Pairs: how long they are timed, what they cost, what else they show. The patch i
 user's source: written, checked, run. Changes that are never applied on their own are shown as one diff: each
 was run by us before."""
 
-from __future__ import annotations
-
 import math
 import os
 import shlex

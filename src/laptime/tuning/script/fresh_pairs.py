@@ -4,8 +4,6 @@ A side waits at a step's border for its turn, and its whole process group is sto
 threads too: nobody prefetches in another's time. A quick step right after it goes on does not count. Sides
 that do not fit into memory together, and those of several ranks, run one after the other."""
 
-from __future__ import annotations
-
 import os
 from contextlib import ExitStack, closing
 from functools import partial

@@ -3,8 +3,6 @@
 That one is run twice, and in double precision or with rounded activations if the class of the recipe asks
 for it. Every run of the script as it is happens once a session, when it is first needed."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 from functools import cached_property, partial
 from pathlib import Path

@@ -4,8 +4,6 @@ Every trial of a `Problem` runs here, under the same hooks, on a copy of the loa
 optimizers, schedulers and random states get back what they had. Changes that need a fresh process are ruled
 out. `with laptime.apply(recipe): main()` has the changes of a recipe on without a patch."""
 
-from __future__ import annotations
-
 import gc
 import os
 import sys
@@ -249,7 +247,7 @@ _CONSTRUCTIONS = dict.fromkeys(("loader", "worker", "dataset"), "DataLoader") | 
 
 
 @contextmanager
-def apply(recipe: Run | Recipe | Path | str | list[dict[str, Any]]) -> Iterator[AppliedChanges]:
+def apply(recipe: Run | Recipe | Path | str | list[dict[str, Any]]) -> "Iterator[AppliedChanges]":
     """Apply a recipe to the loaders, optimizers and models that the block makes and uses.
 
         with laptime.apply("train.laptime.json") as applied:

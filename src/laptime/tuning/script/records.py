@@ -1,7 +1,5 @@
 """The records of a script's session: diagnoses and rungs; those of earlier sessions on this machine."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator
 from contextlib import suppress
 from itertools import islice

@@ -3,8 +3,6 @@
 The search changes the loop under hooks. What a patch can hold of the final set is gated, and the patched
 script measured again, in new processes and without hooks."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Mapping

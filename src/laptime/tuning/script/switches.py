@@ -5,8 +5,6 @@ called like it, click, fire, dataclasses that become options, TrainingArguments 
 configurator, Hydra's files, and a configuration file in YAML or JSON that the script names or is given, whose
 values are set in the file. Whether a switch does what its name says shows in trials alone."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterable, Iterator

@@ -1,7 +1,5 @@
 """The `Evaluator` of a search that runs trials: diagnoses, races and gates of the user's own script."""
 
-from __future__ import annotations
-
 import math
 import random
 from collections.abc import Generator, Iterable, Iterator

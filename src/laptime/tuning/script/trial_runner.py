@@ -2,8 +2,6 @@
 
 A trial is timed alone or beside another one, in fresh processes; what all of them cost is added up."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import random

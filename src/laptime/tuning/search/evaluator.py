@@ -3,8 +3,6 @@
 `script/trial_evaluator.py` is the real one, `tests/fixtures/scripted_evaluator.py` one whose truth is known.
 """
 
-from __future__ import annotations
-
 from collections.abc import Generator
 from dataclasses import dataclass, field
 from typing import Protocol

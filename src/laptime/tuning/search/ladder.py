@@ -10,8 +10,6 @@ Every rung is reported when it is decided. One that changes later (replaced by a
 leave-one-out) is reported again, with the same name, options and ratios; the last report counts. The list of
 the reports, in order, is what `search` takes as `earlier` to go on after a kill (`replay`)."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace

@@ -12,8 +12,6 @@ to be rounds beyond it. Two short cuts save rounds: what loses clearly in both o
 run again, and what gains hugely in every round of the first look is believed at once. What a race came to
 stands in a rung of the ladder."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
@@ -101,8 +99,7 @@ def race(rounds: Iterator[Round], terms: RaceTerms) -> RaceResult:
             if ended is not None:
                 return _result(ended[0], usable, terms, ended[1])
             if terms.spent():
-                why = "the time was up after {n} rounds"
-                break
+                raise TrialFailed("budget", "")
     except TrialFailed as failed:
         if failed.kind != "budget" or not usable:
             raise

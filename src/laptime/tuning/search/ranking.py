@@ -8,8 +8,6 @@ Options of one change (workers, prefetch, threads, batch) are a line along which
 fall behind it: a `Climb` begins at the recommended one, and goes to its neighbours for as long as they win.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Iterator, Mapping
 

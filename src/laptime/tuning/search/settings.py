@@ -7,8 +7,6 @@ expected is the mean of a normal distribution: before any session N(0, `EXPECTED
 session adds its own with the variance of its interval and `BETWEEN`^2, by which scripts of one kind differ.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace

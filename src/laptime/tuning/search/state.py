@@ -1,7 +1,5 @@
 """The state of a search, and one attempt in it: race a change, gate it, keep it or not."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace

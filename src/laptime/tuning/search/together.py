@@ -8,8 +8,6 @@ what did not take part in the gain. A change that was kept early may do nothing 
 in many was kept by luck: the final set is raced against itself without each of them, the weakest first, on
 rounds that had no part in choosing it."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from functools import reduce

@@ -1,7 +1,5 @@
 """The `Evaluator` of a search over one server's flags: servers are started, loaded in turns, and compared."""
 
-from __future__ import annotations
-
 import os
 import random
 from collections import defaultdict

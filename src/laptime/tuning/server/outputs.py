@@ -6,8 +6,6 @@ place; of other text every word; else the whole body. The server as it is is ask
 that came out the same are held against the tuned one, the others (an id, a time, a text that is drawn) are
 named and left out. A block of load gives one number for the race; all its requests count for the promise."""
 
-from __future__ import annotations
-
 import asyncio
 import gzip
 import json

@@ -1,7 +1,5 @@
 """`tune server`: from the command with choices to the command line that is handed back, in one session."""
 
-from __future__ import annotations
-
 import hashlib
 import math
 from contextlib import suppress
@@ -23,7 +21,7 @@ from laptime.records.event import Listener, ignore
 from laptime.records.quantity import UNDECIDED
 from laptime.records.run import Run
 from laptime.records.run import Subject as RunSubject
-from laptime.records.series import Metric
+from laptime.records.series import read_metrics
 from laptime.records.tuning import Diagnosis, Gate, TunedServer
 from laptime.tuning.gates.invariants import word
 from laptime.tuning.loop_profile import LoopProfile
@@ -42,13 +40,10 @@ from laptime.tuning.session.verify import VerifyRequest, gain_since_then
 
 BLOCKS = 3  # blocks of load of each start of a side whose gain is measured
 HAND_BACK = 1.0  # seconds that the end of a session takes, about
-BLOCK = Metric(
-    tag="tune/block",
-    unit="s",
-    title="figure of a block",
-    better="lower",
-    meaning="Of a block of load: the mean of a latency, or the server's seconds for an answer or a token.",
-)
+(BLOCK,) = read_metrics("""
+tune/block s lower figure of a block
+    Of a block of load: the mean of a latency, or the server's seconds for an answer or a token.
+""")
 _ASKED = ("goal", "rate", "concurrency", "prompt", "output", "slo", "differs")
 """Fields of a request that decide what is measured."""
 

@@ -3,8 +3,6 @@
 A server has the machine to itself, as it will have it later: two that are up at once would share memory that
 one of them may need as a whole. It is ended with all that it has started."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal
@@ -59,7 +57,7 @@ class LiveServer:
     seconds: float = 0.0  # from its start until it was ready
     _process: Process | None = None
 
-    def __enter__(self) -> LiveServer:
+    def __enter__(self) -> "LiveServer":
         if answers(self.probe):
             raise TrialFailed("refused", f"something else answers at {self.probe} already: use {{port}}")
         with self.log.open("wb") as output, deferred_signals() as release:

@@ -3,8 +3,6 @@
 No other number is called the gain (`experiment.pairs` has it). What of a budget a search leaves to it, and to
 what else follows, is decided here: by what that costs."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -7,8 +7,6 @@ The work folder holds captured batches and states, gigabytes for a large model. 
 ends; that of one that was killed, when the next one begins: the session holds a lock on a file in it, and the
 system releases that lock when the process ends, in whatever way."""
 
-from __future__ import annotations
-
 import fcntl
 import hashlib
 import json

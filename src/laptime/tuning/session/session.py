@@ -7,8 +7,6 @@
 After Ctrl-C at any moment what is known so far is the result. Each decision is in the journal when it is
 made, and `--resume` goes on from there."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import replace

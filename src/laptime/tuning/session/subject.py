@@ -3,8 +3,6 @@
 A `Subject` is a script, a model, a server's flags: all that differs between their sessions. A `Record` makes
 the events of the run: its beginning, cases, checks, the end."""
 
-from __future__ import annotations
-
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping

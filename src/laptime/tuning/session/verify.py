@@ -1,7 +1,5 @@
 """`verify`: does an earlier result of `tune` still hold, here and now?"""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any

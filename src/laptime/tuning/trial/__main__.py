@@ -3,8 +3,6 @@
 What to do comes from the environment (`plan.VARIABLE`). `torchrun` starts its ranks with the program that
 PYTHON_EXEC names; if that is this one, each rank is a trial. Other children of the script are not."""
 
-from __future__ import annotations
-
 import os
 import sys
 

@@ -2,8 +2,6 @@
 
 `instrument.device` has versions and knobs of the same process."""
 
-from __future__ import annotations
-
 import os
 import platform
 import shutil

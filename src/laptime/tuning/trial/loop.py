@@ -5,8 +5,6 @@
 runs: models, optimizers and parallel modules that exist by then are handed to its callbacks at once.
 Callbacks import torch themselves, and may return a function without arguments that undoes what they did."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager

@@ -6,8 +6,6 @@ out    FILE in its folder, a message a line: a `Block` as each ends, a `LoopProf
        if the mode gives one, a `TrialResult` at the end. Of these three the last one of its kind counts
 """
 
-from __future__ import annotations
-
 import errno
 import os
 from contextlib import suppress
@@ -90,7 +88,7 @@ class TrialPlan:
     capture: CapturePlan = CapturePlan()  # for mode gate
 
     @classmethod
-    def from_environment(cls) -> TrialPlan | None:
+    def from_environment(cls) -> "TrialPlan | None":
         """The plan of this process, None when there is none. Raises WireError: the variable holds no plan."""
         text = os.environ.get(VARIABLE)
         return wire_format.decode(text, cls) if text else None

@@ -3,8 +3,6 @@
 What was never written is read from where it is. What was removed is gone for the script, and stays where it
 is. Nothing here is redirected itself: callers hold `inside` around every call."""
 
-from __future__ import annotations
-
 import errno
 import os
 import shutil

@@ -9,8 +9,6 @@ A fork is sound only if no other thread runs: what it holds would stay locked fo
 OpenBLAS ends its threads before a fork and starts them again when they are needed; so threads are counted
 after a first one that does nothing. Whoever reads of more than one asks for no trial here."""
 
-from __future__ import annotations
-
 import gc
 import importlib
 import json

@@ -1,7 +1,5 @@
 """A script's process made ready for a trial, and given back."""
 
-from __future__ import annotations
-
 import importlib
 import os
 import sys

@@ -4,8 +4,6 @@ A site is the innermost frame on the stack whose file is the user's: not of the 
 library, not installed, not ours. So a loop inside a library has its site at the user's call of that library.
 """
 
-from __future__ import annotations
-
 import site as site_module
 import sys
 import sysconfig

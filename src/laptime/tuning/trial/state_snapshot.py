@@ -9,8 +9,6 @@ Shifts the seeds that a script sets by one number: other initial weights, order 
 torch.manual_seed, random.seed and numpy.random.seed get the number added; the three are seeded with it when
 the trial starts, or the module is imported. Generators that a script makes itself are left alone."""
 
-from __future__ import annotations
-
 import copy
 import functools
 import gc

@@ -8,8 +8,6 @@ Steps are timed in the script's own process. One that only starts others and wai
 for until it ends: the session looks for the file instead, and says at once what cannot be timed.
 Workers of loaders and pools train nothing, and are left alone."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

@@ -11,8 +11,6 @@ own folder are let through.
                  folder's descriptor, and programs that the script starts
 """
 
-from __future__ import annotations
-
 import builtins
 import functools
 import io
@@ -261,7 +259,7 @@ class _Entries:
     def __next__(self) -> Any:
         return next(self._entries)
 
-    def __enter__(self) -> _Entries:
+    def __enter__(self) -> "_Entries":
         return self
 
     def __exit__(self, *error: Any) -> None:

@@ -1,8 +1,6 @@
 """On which machine a run was measured, at which price, and whether that can be; `--where`: every machine
 whose price is known, with what it cannot beat, and what it is predicted to do."""
 
-from __future__ import annotations
-
 import math
 import platform
 import re

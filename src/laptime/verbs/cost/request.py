@@ -1,7 +1,5 @@
 """The request of `laptime cost`."""
 
-from __future__ import annotations
-
 from datetime import date
 from pathlib import Path
 from typing import Annotated

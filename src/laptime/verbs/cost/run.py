@@ -1,7 +1,5 @@
 """`cost`: stored runs and prices in, the answer out. Nothing is measured, no network is used unasked."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import UTC, date, datetime
 from typing import Literal

@@ -1,8 +1,6 @@
 """Levels of load as they are planned, MLPerf's scenarios among them: a case, its facts, the order for
 senders."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple

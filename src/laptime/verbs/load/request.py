@@ -1,7 +1,5 @@
 """The request of `laptime load`."""
 
-from __future__ import annotations
-
 import math
 import re
 from pathlib import Path

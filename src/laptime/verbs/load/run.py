@@ -2,8 +2,6 @@
 
 request ── target ── senders (processes) ── level ── case ── checks ..."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -86,7 +84,7 @@ class _Levels:
     _senders: Senders
     _live: LiveRun
     _began: float
-    _metrics: MetricsPage | None
+    _metrics: "MetricsPage | None"
     _count: int = 0
     _gone: float = 0.0
 

@@ -1,8 +1,6 @@
 """The senders: their targets, an address and what is sent or a program that they load, and how many there
 are."""
 
-from __future__ import annotations
-
 import base64
 import math
 import os
@@ -46,7 +44,7 @@ def sender_target(request: LoadRequest) -> tuple[Endpoint | Program, Subject]:
     return Program(planned.variants[0]), planned.subjects[0]
 
 
-def metrics_page(request: LoadRequest, target: Endpoint | Program) -> MetricsPage | None:
+def metrics_page(request: LoadRequest, target: Endpoint | Program) -> "MetricsPage | None":
     """Return where the server of a language model counts itself; None of any other target."""
     if not (isinstance(target, Endpoint) and request.is_language_model):
         return None

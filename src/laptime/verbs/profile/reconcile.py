@@ -12,24 +12,16 @@ from laptime.kit.text import count
 from laptime.kit.units import percent, show
 from laptime.records.check import Check, Finding
 from laptime.records.profile import Primitive, Profile, Reconciled
-from laptime.records.series import Metric, Series
+from laptime.records.series import Series, read_metrics
 
-STEP = Metric(
-    tag="step",
-    unit="s",
-    title="step",
-    better="lower",
-    meaning="One step of the loop, untraced: from one boundary of the loop to the next.",
-    lies_when="The device runs behind the host and has no clock that is read: the last steps look shorter.",
-)
-WAIT = Metric(
-    tag="step/data",
-    unit="s",
-    title="wait for data",
-    better="lower",
-    meaning="Time of the loop in its DataLoader's `__next__`, in one untraced step.",
-    lies_when="The data come from something that is not a torch DataLoader.",
-)
+STEP, WAIT = read_metrics("""
+step s lower step
+    One step of the loop, untraced: from one boundary of the loop to the next.
+    Lies when: The device runs behind the host and has no clock that is read: the last steps look shorter.
+step/data s lower wait for data
+    Time of the loop in its DataLoader's `__next__`, in one untraced step.
+    Lies when: The data come from something that is not a torch DataLoader.
+""")
 BEHIND = "steps are timed by {}, parts by the host's clock, without waiting for the device"
 FEW, UNEVEN, LITTLE, SLOW = 5, 1.25, 0.02, 1.5
 

@@ -26,11 +26,12 @@ def test_where_nothing_helps_hardly_anything_is_kept() -> None:
     assert sum(map(bool, kept)) <= 3
 
 
-def test_the_one_of_forty_that_is_faster_is_found() -> None:
+@pytest.mark.parametrize("sessions", [10, pytest.param(40, marks=pytest.mark.slow)])
+def test_the_one_of_forty_that_is_faster_is_found(sessions: int) -> None:
     """3 % faster, blocks scatter by 1 %: found in at least 80 %."""
     forty = {**{f"useless{number}": 1.0 for number in range(39)}, "good": 0.97}
-    found = ["good" in searched(forty, seed, certify=False).recipe.names for seed in range(40)]
-    assert sum(found) >= 32
+    found = ["good" in searched(forty, seed, certify=False).recipe.names for seed in range(sessions)]
+    assert sum(found) >= 0.8 * sessions
 
 
 @pytest.mark.parametrize("factor", [0.5, 0.8])

@@ -103,8 +103,14 @@ class Mixing(BaseHTTPRequestHandler):
         self.wfile.write(text)
 
 
+class Mixed(ThreadingHTTPServer):
+    """Serves it: connections that come at once wait in line; the sixth would try again a second later."""
+
+    request_queue_size = 128
+
+
 def test_answers_that_are_wrong_while_others_are_under_way_fail_and_the_order_of_keys_does_not() -> None:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Mixing)
+    server = Mixed(("127.0.0.1", 0), Mixing)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     url = f"http://127.0.0.1:{server.server_address[1]}/"
     try:
@@ -124,7 +130,7 @@ def test_one_of_fifty_answers_that_is_wrong_beside_others_fails_though_not_in_ea
     answers = []
     for every in (0, 50):
         handler = type("Rare", (Mixing,), {"every": every, "under": 0, "order": 0})
-        server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+        server = Mixed(("127.0.0.1", 0), handler)
         threading.Thread(target=server.serve_forever, daemon=True).start()
         url = f"http://127.0.0.1:{server.server_address[1]}/"
         try:

@@ -1,7 +1,5 @@
 """Check a run against budgets, a baseline, or an earlier revision."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import click

@@ -1,7 +1,5 @@
 """Compare two runs, or two targets measured side by side, in words."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import click

@@ -2,8 +2,6 @@
 
 The shell then asks `laptime` itself (click's protocol, `_LAPTIME_COMPLETE`): it completes what exists."""
 
-from __future__ import annotations
-
 import click
 from click.shell_completion import get_completion_class
 

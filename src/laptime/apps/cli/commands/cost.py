@@ -1,7 +1,5 @@
 """Say what measured speeds cost on which machine, and what another machine cannot beat."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import click

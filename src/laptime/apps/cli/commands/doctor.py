@@ -1,7 +1,5 @@
 """Show what this machine can measure, and the smallest difference it can show."""
 
-from __future__ import annotations
-
 import click
 
 from laptime.apps.cli.options import on_option, report_options

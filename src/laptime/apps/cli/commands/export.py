@@ -1,7 +1,5 @@
 """Hand a run's numbers to MLflow, W&B, TensorBoard, Prometheus or OpenTelemetry."""
 
-from __future__ import annotations
-
 import click
 
 from laptime.apps.cli import output

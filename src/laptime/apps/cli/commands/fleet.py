@@ -1,7 +1,5 @@
 """Show what works in the background, where and since when, and stop it."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import platform

@@ -1,7 +1,5 @@
 """Show a metric over stored runs, commits or versions, and where its level changed."""
 
-from __future__ import annotations
-
 import click
 
 from laptime.apps.cli.options import report_options, store_option

@@ -1,7 +1,5 @@
 """Import results of other tools as runs."""  # noqa: N999 (the word on the command line)
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import click

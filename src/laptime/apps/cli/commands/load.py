@@ -1,7 +1,5 @@
 """Put load on an endpoint or a model, and find the highest rate that keeps a promise."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

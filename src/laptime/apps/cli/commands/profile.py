@@ -1,7 +1,5 @@
 """Run a script unmodified under the profiler, and say where each step's time goes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import click

@@ -1,7 +1,5 @@
 """Copy the runs of a store that several machines share to this machine."""
 
-from __future__ import annotations
-
 import click
 
 from laptime.apps.cli import output

@@ -1,7 +1,5 @@
 """Copy the runs of this machine into a store that several machines share."""
 
-from __future__ import annotations
-
 import click
 
 from laptime.apps.cli import output

@@ -1,7 +1,5 @@
 """Measure how a training script's speed grows with its ranks, and what keeps it from growing more."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import click

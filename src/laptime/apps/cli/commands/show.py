@@ -1,7 +1,5 @@
 """Show a stored run again, in any report."""
 
-from __future__ import annotations
-
 import click
 
 from laptime.apps.cli.options import complete_runs, report_options, store_option

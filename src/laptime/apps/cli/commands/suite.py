@@ -1,7 +1,5 @@
 """Named benchmarks with budgets: run them, list them, PerfZero's among them."""
 
-from __future__ import annotations
-
 import click
 
 from laptime.apps.cli.main import Commands

@@ -1,7 +1,5 @@
 """Say where the time of a step goes in profiler traces, and what to change."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import click

@@ -1,7 +1,5 @@
 """Make a training script or a model faster, with proof: a patch, or a folder that runs by itself."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -67,7 +65,7 @@ class TuneCommand(options.Command):
         """Return the choices of an option; `others` if it has none."""
         return next((each.field.choices for each in self.asked if each.name == name), ()) or others
 
-    def _refuse(self, given: str, owners: Sequence[TuneCommand]) -> None:
+    def _refuse(self, given: str, owners: "Sequence[TuneCommand]") -> None:
         if owners:
             what = f"{given} is for {' and '.join(owner.many for owner in owners)}"
             raise UsageError(what, why=self.reason, next=f"laptime tune {self.name} --help")

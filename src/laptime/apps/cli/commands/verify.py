@@ -1,7 +1,5 @@
 """Check that an earlier result of `tune` still holds."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

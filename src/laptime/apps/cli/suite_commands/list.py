@@ -1,7 +1,5 @@
 """List suites, or the benchmarks of one."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import click

@@ -1,7 +1,5 @@
 """Run PerfZero's benchmark classes as they are, and write its JSON."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import click

@@ -1,7 +1,5 @@
 """Run named benchmarks, store each as it ends, and check their budgets."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import click

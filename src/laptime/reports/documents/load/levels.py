@@ -145,7 +145,7 @@ def label(facts: Level) -> str:
     """`8/s poisson`, `32 users`, `Server, 8/s poisson`, `Offline, at most 64`."""
     scenario = f"{facts.scenario}, " if facts.scenario else ""
     if facts.kind == "closed":
-        return scenario + count(facts.concurrency or 0, "user")
+        return scenario + count(facts.users, "user")
     cap = f", at most {facts.concurrency}" if facts.concurrency else ""
     if facts.arrivals == AT_ONCE:
         return f"{facts.scenario}{cap}"

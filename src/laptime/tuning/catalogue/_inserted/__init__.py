@@ -3,8 +3,6 @@
 The files here begin with `import torch` behind their docstring: only `apply` imports them, inside a process
 that has torch. `edit` reads them as text."""
 
-from __future__ import annotations
-
 import ast
 from importlib.resources import files
 from typing import Any

@@ -3,8 +3,6 @@
 `ablation_blocks` has the variants of a step. A script that fails in one of the later variants loses none of
 what is known by then."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path

@@ -3,8 +3,6 @@
 The script's own loader and its random numbers are left as they are: samples are read by torch's own fetcher,
 from the same dataset with the same collate function, and every random state is put back."""
 
-from __future__ import annotations
-
 import random
 import sys
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """The observations of a loop in a diagnosing trial, and the `LoopProfile` that follows from them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from statistics import fmean, median

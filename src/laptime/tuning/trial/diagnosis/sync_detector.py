@@ -13,8 +13,6 @@ steps that nobody recorded. Their quotient is what TensorBoard's profiler calls 
 time in which something runs on the device, whatever part of it that keeps busy.
 Lies when: several processes share the device; only this one's kernels are seen."""
 
-from __future__ import annotations
-
 import re
 import sys
 from collections.abc import Iterable

@@ -2,8 +2,6 @@
 
 Constructor calls of the script: remembered as the script made them, and run as changes rewrite them."""
 
-from __future__ import annotations
-
 import functools
 import inspect
 import sys

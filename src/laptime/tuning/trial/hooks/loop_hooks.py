@@ -9,8 +9,6 @@ more after UNDECIDED fetches without a backward pass.
 In a trial no change of a model or its forward part is on before the first training step, but those that
 convert inputs: a model may be called once to be drawn, counted or exported."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable
 from time import perf_counter

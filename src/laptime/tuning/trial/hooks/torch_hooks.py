@@ -14,8 +14,6 @@
 Classes are wrapped where they define the method themselves, and those that the script defines later, too.
 Learning-rate schedulers keep an optimizer's wrapped `step` in the instance; after the end it does nothing."""
 
-from __future__ import annotations
-
 import sys
 import weakref
 from collections.abc import Callable

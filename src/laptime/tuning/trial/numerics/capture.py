@@ -14,8 +14,6 @@ optimizer, its batch may be one that was fetched before: the first step is run a
 Lies when: the script draws random numbers in another order under the recipe (a GAN's noise is seeded by
 batch, so it does not), or keeps state of its own outside of models and optimizers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path

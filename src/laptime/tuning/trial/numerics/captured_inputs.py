@@ -14,8 +14,6 @@ What a training loader gives in an epoch: which samples, how they are augmented.
 For `draws` the indices that samplers give are replaced by the first one, in this process: so each worker
 reads the same sample with its own random numbers."""
 
-from __future__ import annotations
-
 import gc
 import random
 import sys

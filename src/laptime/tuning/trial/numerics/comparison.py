@@ -3,8 +3,6 @@
 For each step and group there is a row for all tensors together and one for each of the worst, with the fields
 of `messages.TensorComparison`. What is allowed is the business of `gates`."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from itertools import product
@@ -28,7 +26,7 @@ class _Sums:
         self.norm = self.base_norm = 0.0
         self.equal = self.has_reference = self.point = True
 
-    def add(self, other: _Sums) -> None:
+    def add(self, other: "_Sums") -> None:
         """Add the sums of another pair."""
         for name in ("kept", "elements", "aa", "bb", "rr", "ab", "dd", "da", "db"):
             setattr(self, name, getattr(self, name) + getattr(other, name))

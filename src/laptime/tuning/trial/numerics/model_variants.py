@@ -11,8 +11,6 @@ Dropout whose mask depends on the seed alone, not on the order in which a tensor
 Torch draws a mask in the order of the memory: under `channels_last` the same seed drops other values, and a
 change that computes the same would be compared with a step that dropped others."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable
 from typing import Any

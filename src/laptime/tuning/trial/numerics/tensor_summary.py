@@ -6,8 +6,6 @@ Up to LIMIT elements are kept whole; above, every tensor of more than SMALL elem
 stride, the same in every process. Norms, counts of non-finite values and checksums are always of the whole.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 from collections.abc import Iterator
