@@ -44,10 +44,10 @@ def test_many_short_processes_follow_the_first_of_a_comparison() -> None:
     assert processes(2) == (3, 8.0)
 
 
-def test_a_comparison_that_is_clear_ends_with_five_processes() -> None:
+def test_a_comparison_that_is_clear_ends_with_seven_processes() -> None:
     many = planned(NOOP, "null:nan")._replace(processes=MANY, budget=2.0 * MANY)
     asked: dict[str, Any] = {"may_add": True, "fewest": 0.1, "left": 60.0, "loading": 3.0}
-    ends = {done: plan_processes(many, done, is_clear=True, **asked) for done in (2, 3, 4, 7, MANY)}
+    ends = {done: plan_processes(many, done, is_clear=True, **asked) for done in (4, 5, 6, 9, MANY)}
     assert {done: found.processes for done, found in ends.items()} == {
         2: MANY,
         3: MANY,
@@ -55,8 +55,8 @@ def test_a_comparison_that_is_clear_ends_with_five_processes() -> None:
         7: 8,
         MANY: MANY,
     }
-    assert ends[4].budget == pytest.approx(2.0 * 5)
-    assert plan_processes(many, 7, is_clear=False, **asked).processes == MANY
+    assert ends[6].budget == pytest.approx(2.0 * 7)
+    assert plan_processes(many, 9, is_clear=False, **asked).processes == MANY
 
 
 def test_what_was_asked_for_wins_over_the_preset_and_says_so() -> None:

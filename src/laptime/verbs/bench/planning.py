@@ -5,7 +5,6 @@ from typing import Any, NamedTuple
 
 from msgspec import structs
 
-from laptime.analysis.paired import KNOWN
 from laptime.kit.errors import UsageError, refuse_not_positive, unknown
 from laptime.kit.registry import load
 from laptime.kit.text import closest
@@ -53,6 +52,7 @@ MANY = 16
 SHORTER, LONGER = 4, 4.5
 """Seconds measured in the first process over those in one that is added; and the time that a comparison may
 take with these, over the first process's."""
+ENOUGH = 7  # processes with which a comparison that is clear ends; fewer agree by luck too often
 PACED_SHARE = 0.5  # share of the budget for paced calls beside other regimes: a queue needs long stretches
 
 
@@ -115,7 +115,7 @@ def plan_processes(
 ) -> Plan:
     """The plan with the processes that a comparison still needs after the first `done` of them.
 
-    is_clear: whether it needs no more than `KNOWN`. may_add: whether many short ones follow the first one,
+    is_clear: whether it needs no more than `ENOUGH`. may_add: whether many short ones follow the first one,
     as they say more than few long ones. fewest: seconds that one has to measure at least. loading: seconds
     that it takes besides. left: seconds; None: what the budget leaves to measure."""
     each, number = plan.budget / plan.processes, plan.processes
@@ -124,7 +124,7 @@ def plan_processes(
         fit = int((plan.budget - each) / short if left is None else left / (short + loading))
         if (more := min(MANY, done + fit)) > number:
             number, each = more, short
-    elif is_clear and may_add and done >= KNOWN - 1:
+    elif is_clear and may_add and done >= ENOUGH - 1:
         number = min(done + 1, number)
     return plan._replace(processes=number, budget=each * number)
 

@@ -349,16 +349,18 @@ class _Bench:
         return is_within(self._relabel(worker, batch), precision)
 
     def _are_comparisons_precise(self, active: list[tuple[CaseWorker, int]], share: float) -> bool:
-        """Whether each is known to the precision, or to a third of its difference. share: of its time."""
+        """Whether each is known to the precision, or to a third of its difference, and no word is near.
+        share: of its time that lies behind it."""
         if not self._is_comparison or len(active) == 1:
             return True
-        precision = self._plan.precision / math.sqrt(share)
         compared = comparisons([self._relabel(worker, batch) for worker, batch in active])
-        enough = (
-            math.log(one.ci95[1] / one.ci95[0]) / 2 <= max(precision, abs(math.log(one.speedup)) / 3)
+        return bool(compared) and all(
+            one.pairs >= MIN_PAIRS * share
+            and math.log(one.ci95[1] / one.ci95[0]) / 2
+            <= max(self._plan.precision / math.sqrt(share), abs(math.log(one.speedup)) / 3)
+            and (one.word != "unclear" or one.ci95[0] <= 1 <= one.ci95[1])
             for one in compared
         )
-        return bool(compared) and all(enough) and all(one.pairs >= MIN_PAIRS * share for one in compared)
 
     def _passes(self) -> None:
         cases = self._active()
