@@ -68,7 +68,9 @@ def command(voice: Voice, /, limit: int, everything: bool, outputs: tuple[str, .
         rows = [[one_line(of(line)) for of in columns.values()] for line in shown]
         output.result(output.table([*columns], rows, right=("median",), whole=("when", "verdict")))
         if total > len(shown):
-            voice.say(f"{count(total - len(shown), 'older run')} not shown   next: laptime list --all")
+            is_part = click.get_current_context().params["store"]  # the rest is not counted
+            older = "older runs are" if is_part else count(total - len(shown), "older run")
+            voice.say(f"{older} not shown   next: laptime list --all")
     for error in output.write(document(lines), reports, voice=voice) if reports else ():
         raise error
 
