@@ -94,11 +94,11 @@ class _File(NamedTuple):
     size: int
 
 
-def listing(root: Path | None = None, limit: int | None = None) -> tuple[list[ListedRun], int]:
-    """The newest runs, newest first, at most `limit`, and how many there are in all."""
+def listing(root: Path | None = None, limit: int | None = None) -> tuple[Iterator[ListedRun], int]:
+    """The newest runs, newest first, at most `limit`, as they are read; and how many there are in all."""
     base = root or folder.home()
     every = files.paths(base)
-    return list(_rows(base, every[:limit], _LINES, drop=limit is None)), len(every)
+    return _rows(base, every[:limit], _LINES, drop=limit is None), len(every)
 
 
 def rows(kept: Kept[Row], root: Path | None = None) -> Iterator[Row]:

@@ -16,10 +16,16 @@ from laptime.kit.errors import UsageError
 from laptime.records.event import RunStarted
 from laptime.records.run import Run
 from laptime.store import files, index, lookup
-from laptime.store.index import ListedRun, listing
+from laptime.store.index import ListedRun
 from laptime.store.journal import Journal
 
 Reads = list[Path]
+
+
+def listing(root: Path, limit: int | None = None) -> tuple[list[ListedRun], int]:
+    """All lines at once, and the number of runs."""
+    lines, total = index.listing(root, limit)
+    return [*lines], total
 
 
 @pytest.fixture

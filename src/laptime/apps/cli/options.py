@@ -210,7 +210,7 @@ def complete_runs(context: click.Context, parameter: click.Parameter, typed: str
     with contextlib.suppress(Exception):
         from laptime.store import index
 
-        listed = index.listing(limit=NEWEST)[0]
+        listed = [*index.listing(limit=NEWEST)[0]]
         names = (line.name for line in listed if line.name)
         return _beginning(typed, ["last", "last~1", *names, *(line.id for line in listed)])
     return []
