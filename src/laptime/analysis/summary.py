@@ -179,30 +179,29 @@ def _latency_stat(
 
 
 def _quantile_stat(series: Series, evidence: Evidence, name: str, q: float) -> Stat:
-    ci95 = quantile_interval(series, q, evidence)
+    worth = _worth(evidence.parts, q)
+    ci95 = quantile_interval(series, q, evidence, worth)
     if ci95 is None and q != 0.5:
-        worth = math.floor(_worth(evidence.parts, q))
         needed = quantiles.samples_needed(q)
-        return _latency_stat(series, evidence, name, None, needed=needed, worth=worth)
+        return _latency_stat(series, evidence, name, None, needed=needed, worth=math.floor(worth))
     return _latency_stat(series, evidence, name, quantile(evidence.values, q), ci95)
 
 
 def quantile_interval(
-    series: Series, q: float, evidence: Evidence | None = None
+    series: Series, q: float, evidence: Evidence | None = None, worth: float | None = None
 ) -> tuple[float, float] | None:
     """95 % interval of a quantile, widened by how far whole processes lie apart.
 
     Samples of one process share its memory layout and its minutes, so several processes that disagree tell
     more about the error than the samples within one. Two processes: their own quantiles are enclosed. Three
-    and more: Student's t on the logarithms of their quantiles."""
+    and more: Student's t on the logarithms of their quantiles. worth: independent samples, if known."""
     evidence = evidence or select(series)
-    parts = evidence.parts
-    pooled = interval(np.concatenate(parts), q, effective=_worth(parts, q))
+    pooled = interval(evidence.values, q, effective=worth or _worth(evidence.parts, q))
     if pooled is None and q == 0.5 and len(evidence.settled) >= MIN_SAMPLES:
         # Undisturbed samples are too few, or repeat each other too much: the range of all settled ones.
         settled = np.asarray(series.samples)[evidence.settled]
         pooled = float(settled.min()), float(settled.max())
-    return _widen(pooled, [quantile(part, q) for part in parts])
+    return pooled and _widen(pooled, [quantile(part, q) for part in evidence.parts])
 
 
 def _mean_interval(parts: list[Floats]) -> tuple[float, float] | None:

@@ -91,8 +91,7 @@ def carry_out(
                 number = queue.next(machine.name, is_alike)
                 if number is not None:
                     free.remove(machine)
-                    known = partial(learn, machine.name)
-                    run = partial(run_on, machine, known=known, stop=stop.is_set)
+                    run = partial(run_on, machine, known=partial(learn, machine.name), stop=stop.is_set)
                     future = pool.submit(do, jobs[number], run)
                     running[future] = (number, machine)
                     future.add_done_callback(ended.put)
