@@ -174,7 +174,7 @@ class _Database:
         return [name for (name,) in self._execute(query, [newest])]
 
     def read(self, name: str) -> bytes:
-        query = "select file from laptime_runs where name = %s"
+        query = "select file from laptime_runs WHERE name = %s"
         (data,) = self._execute(query, [name], binary=True).fetchone()
         return bytes(data)
 

@@ -104,7 +104,7 @@ def document(lines: Sequence[ListedRun]) -> Document:
         Field("name", "name"),
     ]
     words = Counter(_verdict(line).partition(",")[0] for line in lines)
-    tally = ", ".join(f"{number} {word}" for word, number in words.items()) or "none is stored yet"
+    tally = ", ".join(f"{number:,} {word}" for word, number in words.items()) or "none is stored yet"
     shows = [f"laptime show {line.id} -o report.html" for line in lines[:1]]
     return doc.Document(
         verb="list",
