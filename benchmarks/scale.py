@@ -5,7 +5,7 @@ Asked for (issue "Many machines"), each as a whole fresh process with its start-
   index 40 s and 200 MB; `history --last 10000` of 10,000 runs, first time, 8 s.
 - `suite run --dry-run` of 1,000 benchmarks 1.5 s.
 - The queue of 1,000 machines and 100,000 cases 20 s; twice of either at most twice that. A case is a
-  sleep of 50 ms, and one machine of a hundred is lost with its first: what is measured is the head.
+  sleep, so long that 10,000 end in a second, and one machine of a hundred is lost with its first.
 - 12 equal benchmarks that sleep: three machines are at least 2.5 times as fast as one.
 - `list --limit 200` of 100,000 runs in a PostgreSQL server of its own 300 ms.
 
@@ -38,7 +38,7 @@ from laptime.store.encoding import encode
 
 PARTS = ("stores", "history", "dry-run", "queue", "nodes", "postgres")
 HERE = Path(__file__)
-CASE = 0.05  # seconds of a simulated case: 5 s of 100,000 on 1,000 machines
+RATE = 10_000  # simulated cases that end in a second, on however many machines: 100,000 take 10 s at least
 Row = tuple[str, Spent, float, float]
 """What was done, what it took, and the seconds and bytes that were asked for."""
 
@@ -128,7 +128,7 @@ def simulated(machines: int, cases: int) -> int:
     def do(case: int, run: RunOn) -> int:
         if run.args[0].name in lost:
             raise Lost("it is switched off")
-        time.sleep(CASE)
+        time.sleep(machines / RATE)
         return case
 
     def done(number: int, result: int | str) -> None:
