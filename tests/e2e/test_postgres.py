@@ -23,8 +23,7 @@ from fixtures import runs
 from laptime.kit.errors import UsageError
 from laptime.store import files, shared
 
-sqlalchemy: Any = pytest.importorskip("sqlalchemy", reason="laptime[store] is not installed")
-pytest.importorskip("psycopg", reason="laptime[store] is not installed")
+psycopg: Any = pytest.importorskip("psycopg", reason="laptime[store] is not installed")
 PASSWORD = "a pass:word/of-its@own"
 QUOTED = "a%20pass%3Aword%2Fof-its%40own"
 
@@ -190,15 +189,13 @@ def test_fifty_writers_and_a_kill_of_the_server_lose_none_of_two_thousand(
 
 
 def test_a_store_of_a_newer_laptime_is_refused(server: Server, tmp_path: Path) -> None:
-    engine = sqlalchemy.create_engine(sqlalchemy.make_url(server.url()).set(drivername="postgresql+psycopg"))
-    with engine.begin() as connection:
-        connection.execute(sqlalchemy.text("insert into laptime_store values (99)"))
+    with psycopg.connect(server.url()) as connection:
+        connection.execute("insert into laptime_store values (99)")
     try:
         with pytest.raises(UsageError, match="of a newer laptime") as error:
             shared.pull(server.url(), root=tmp_path)
         assert "version 99" in error.value.why
         assert len(str(error.value).splitlines()) == 3
     finally:
-        with engine.begin() as connection:
-            connection.execute(sqlalchemy.text("delete from laptime_store where version = 99"))
-        engine.dispose()
+        with psycopg.connect(server.url()) as connection:
+            connection.execute("delete from laptime_store where version = 99")

@@ -96,7 +96,8 @@ def test_no_other_run_is_lost_and_the_damaged_one_is_named(
     path = home / "runs/2099-12" / f"{BAD.id}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(spell_out(changed(DOCUMENT, place, new, every))))
-    listed, total = index.listing(home)
+    lines, total = index.listing(home)
+    listed = [*lines]
     assert (total, [line.name for line in listed[1:]]) == (3, ["good2", "good1"])
     assert listed[0].name == "bad" or listed[0].fault
     points = [point.run for each in history(root=home, force=True) for point in each.points]
@@ -179,7 +180,7 @@ def test_what_is_no_file_in_the_store_is_named_and_not_waited_for(
         path.mkdir()
     else:
         path.symlink_to("/dev/zero" if kind == "endless" else "/nowhere/at/all")
-    listed, _ = index.listing(tmp_path)
+    listed = [*index.listing(tmp_path)[0]]
     assert [line.name for line in listed if not line.fault] == ["good1"]
     if kind != "dangling":  # a file that somebody removes meanwhile looks the same
         assert [line.fault for line in listed if line.fault]

@@ -20,6 +20,7 @@ class Evidence(NamedTuple):
     """The samples of one series that statistics use, and why these."""
 
     values: Floats  # samples the statistics use, shape (m,)
+    parts: list[Floats]  # the same, one array a process
     positions: NDArray[np.intp]  # their places in the series
     settled: NDArray[np.intp]  # places of all settled samples, disturbed ones too
     # undisturbed (warm-up and disturbed ones excluded), few (the same, but too few for an interval of their
@@ -46,10 +47,10 @@ def select(series: Series, constants: Constants = TODAY) -> Evidence:
     hit = int(((label[settled] & int(DISTURBED)) != 0).sum())
     # Behind a disturbed call others stand in the queue: without it, only the busiest minutes would go.
     clean = settled if series.regime == Regime.PACED else np.nonzero((label & int(EXCLUDED)) == 0)[0]
-    causes: dict[str, int] = {}
-    for flag in Label:
-        if flag and (number := int((label[settled] & int(flag) != 0).sum())):
-            causes[flag.words[0]] = number
+    seen = int(np.bitwise_or.reduce(label[settled]))
+    causes = {
+        flag.words[0]: int((label[settled] & int(flag) != 0).sum()) for flag in Label if int(flag) & seen
+    }
     if len(clean) >= min(MIN_SAMPLES, max(1, len(settled))):
         positions, basis = clean, "settled" if hit and series.regime == Regime.PACED else "undisturbed"
     elif len(clean) >= constants.few_samples:
@@ -58,8 +59,10 @@ def select(series: Series, constants: Constants = TODAY) -> Evidence:
         positions, basis = settled, "settled"
     else:
         positions, basis = np.arange(n), "all"
+    process = np.asarray(series.process or [0] * n)[positions]
     return Evidence(
-        values=values[positions],
+        values=(told := values[positions]),
+        parts=[told[process == number] for number in sorted({*process.tolist()})],
         positions=positions,
         settled=settled,
         basis=basis,  # type: ignore[arg-type]

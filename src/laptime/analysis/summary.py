@@ -30,6 +30,7 @@ QUANTILES: dict[str, float] = {"median": 0.5, "p5": 0.05, "p90": 0.90, "p95": 0.
 def summarize(case: Case, constants: Constants = TODAY) -> dict[str, Stat]:
     """All statistics of a case by tag, in the order people want them."""
     stats: list[Stat] = []
+    rates = throughputs(case, constants)
     for series in case.samples:
         if not series.samples or series.metric.tag.startswith("disturbance/"):
             continue
@@ -38,11 +39,11 @@ def summarize(case: Case, constants: Constants = TODAY) -> dict[str, Stat]:
             evidence = select(series, constants)
             told = latency(series, evidence)
             stats += [_if_served(load, _spare(case, series, stat, evidence)) for stat in told]
-            stats += [_throughput(case, series, constants)] if case.find(ANSWERED.tag) is None else []
+            stats += [rates[series.regime or ""]] if rates else []
         else:
             stats.append(_bound_count(case, _of_metric(series, constants)))
     flops = next((stat for stat in stats if stat.tag == "flops"), None)
-    rate = main_throughput(case, constants)
+    rate = main_throughput(case, constants, rates)
     stats += list_rates(case, flops, rate, constants)
     stats += token_rate(case, rate)
     return {stat.tag: stat for stat in stats}
@@ -66,9 +67,11 @@ def headline(case: Case, constants: Constants = TODAY) -> Stat | None:
     return None
 
 
-def main_throughput(case: Case, constants: Constants = TODAY) -> Stat | None:
-    """The throughput people mean: see `throughput_regime`."""
-    rates = throughputs(case, constants)
+def main_throughput(
+    case: Case, constants: Constants = TODAY, rates: dict[str, Stat] | None = None
+) -> Stat | None:
+    """The throughput people mean: see `throughput_regime`. rates: those of the case, if they are known."""
+    rates = throughputs(case, constants) if rates is None else rates
     on_cpu = str(case.axes.get("device", "cpu")).startswith("cpu")
     regime = throughput_regime([rates] if rates else [], on_cpu=on_cpu, constants=constants)
     return rates[regime] if regime else None
@@ -140,7 +143,7 @@ def median(series: Series, constants: Constants = TODAY) -> Stat:
 def latency(series: Series, evidence: Evidence) -> list[Stat]:
     """Quantiles, mean, standard deviation and extremes of one regime's calls, with intervals."""
     values = evidence.values
-    mean = _latency_stat(series, evidence, "mean", float(values.mean()), _mean_interval(series, evidence))
+    mean = _latency_stat(series, evidence, "mean", float(values.mean()), _mean_interval(evidence.parts))
     if any(calls > 1 for calls in series.calls):
         # A saturated sample is a whole block of calls: a mean of many has no tail to speak of.
         return [_quantile_stat(series, evidence, "median", 0.5), mean]
@@ -176,35 +179,33 @@ def _latency_stat(
 
 
 def _quantile_stat(series: Series, evidence: Evidence, name: str, q: float) -> Stat:
-    ci95 = quantile_interval(series, q, evidence)
+    worth = _worth(evidence.parts, q)
+    ci95 = quantile_interval(series, q, evidence, worth)
     if ci95 is None and q != 0.5:
-        worth = math.floor(_worth(_by_process(series, evidence), q))
         needed = quantiles.samples_needed(q)
-        return _latency_stat(series, evidence, name, None, needed=needed, worth=worth)
+        return _latency_stat(series, evidence, name, None, needed=needed, worth=math.floor(worth))
     return _latency_stat(series, evidence, name, quantile(evidence.values, q), ci95)
 
 
 def quantile_interval(
-    series: Series, q: float, evidence: Evidence | None = None
+    series: Series, q: float, evidence: Evidence | None = None, worth: float | None = None
 ) -> tuple[float, float] | None:
     """95 % interval of a quantile, widened by how far whole processes lie apart.
 
     Samples of one process share its memory layout and its minutes, so several processes that disagree tell
     more about the error than the samples within one. Two processes: their own quantiles are enclosed. Three
-    and more: Student's t on the logarithms of their quantiles."""
+    and more: Student's t on the logarithms of their quantiles. worth: independent samples, if known."""
     evidence = evidence or select(series)
-    parts = _by_process(series, evidence)
-    pooled = interval(np.concatenate(parts), q, effective=_worth(parts, q))
+    pooled = interval(evidence.values, q, effective=worth or _worth(evidence.parts, q))
     if pooled is None and q == 0.5 and len(evidence.settled) >= MIN_SAMPLES:
         # Undisturbed samples are too few, or repeat each other too much: the range of all settled ones.
         settled = np.asarray(series.samples)[evidence.settled]
         pooled = float(settled.min()), float(settled.max())
-    return _widen(pooled, [quantile(part, q) for part in parts])
+    return pooled and _widen(pooled, [quantile(part, q) for part in evidence.parts])
 
 
-def _mean_interval(series: Series, evidence: Evidence) -> tuple[float, float] | None:
+def _mean_interval(parts: list[Floats]) -> tuple[float, float] | None:
     """95 % interval of the mean time of a sample, widened likewise."""
-    parts = _by_process(series, evidence)
     worth = sum(quantiles.effective_size_of_mean(part) for part in parts)
     pooled = mean_interval(np.concatenate(parts), effective=worth)
     return _widen(pooled, [float(part.mean()) for part in parts])
@@ -219,14 +220,6 @@ def _widen(pooled: tuple[float, float] | None, by_process: list[float]) -> tuple
         half = t_quantile(0.975, len(by_process) - 1) * float(logs.std(ddof=1)) / math.sqrt(len(by_process))
         low, high = math.exp(float(logs.mean()) - half), math.exp(float(logs.mean()) + half)
     return min(low, pooled[0]), max(high, pooled[1])
-
-
-def _by_process(series: Series, evidence: Evidence) -> list[Floats]:
-    """The samples that statistics use, one array a process."""
-    if not series.process:
-        return [evidence.values]
-    process = np.asarray(series.process)[evidence.positions]
-    return [evidence.values[process == p] for p in np.unique(process)]
 
 
 def _worth(parts: list[Floats], q: float) -> float:
@@ -285,7 +278,7 @@ def throughput(series: Series, evidence: Evidence | None = None, *, batch: int) 
     calls = np.asarray(series.calls or [1] * len(series.samples), dtype=float)[evidence.positions]
     per_call = evidence.values  # samples are seconds per call, also if one covers a block
     mean = float((per_call * calls).sum() / calls.sum())
-    around = _mean_interval(series, evidence)
+    around = _mean_interval(evidence.parts)
     ci95 = None
     if around is not None:
         half = (around[1] - around[0]) / 2

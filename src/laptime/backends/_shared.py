@@ -7,15 +7,14 @@ import sys
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from laptime.kit import errors
 from laptime.kit.errors import LaptimeError, TargetError, Unavailable, UsageError, unknown
 from laptime.kit.text import closest
+from laptime.probes.machine import find_version
 from laptime.records.plan import Variant
 from laptime.targets import Program, Recipe
 from laptime.targets._code import line_of
@@ -23,10 +22,8 @@ from laptime.targets._code import line_of
 
 def first(wheels: Iterable[str]) -> dict[str, str]:
     """The first of these packages that is installed, with its version; {} without any."""
-    for wheel in wheels:
-        with suppress(PackageNotFoundError):
-            return {wheel: version(wheel)}
-    return {}
+    found = ((wheel, find_version(wheel)) for wheel in wheels)
+    return next(({wheel: version} for wheel, version in found if version), {})
 
 
 def versions(wheels: Mapping[str, Iterable[str]], *, needs: str) -> dict[str, str]:

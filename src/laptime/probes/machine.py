@@ -14,6 +14,7 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -191,10 +192,13 @@ def libraries() -> dict[str, str]:
     return versions
 
 
+_version = cache(metadata.version)  # parses a file; what is not installed raises, and is asked for again
+
+
 def find_version(package: str) -> str | None:
     """Version of an installed package, without importing it."""
     with suppress(metadata.PackageNotFoundError, KeyError, ValueError):
-        return metadata.version(package)
+        return _version(package)
     return None
 
 

@@ -48,16 +48,20 @@ class Number(Struct, frozen=True, kw_only=True):
     regime: str | None = None
 
 
-class ListedRun(Struct, frozen=True, kw_only=True):
+class Named(Struct, frozen=True, kw_only=True):
+    """The path of a run file, relative to the store, and the --name of its run."""
+
+    path: str
+    name: str = ""
+    status: str = ""
+
+
+class ListedRun(Named, frozen=True, kw_only=True):
     """The facts of one run file that a listing shows."""
 
-    # id, path: of the file; the path is relative to the store
-    id: str
-    path: str
+    id: str  # of the file
     fault: str = ""  # why it cannot be read; everything below is then empty
-    status: str = ""
     verb: str = ""
-    name: str = ""
     started: str = ""
     verdict: str = ""  # trusted, noisy, invalid
     targets: list[str] = []
@@ -90,11 +94,11 @@ class _File(NamedTuple):
     size: int
 
 
-def listing(root: Path | None = None, limit: int | None = None) -> tuple[list[ListedRun], int]:
-    """The newest runs, newest first, at most `limit`, and how many there are in all."""
+def listing(root: Path | None = None, limit: int | None = None) -> tuple[Iterator[ListedRun], int]:
+    """The newest runs, newest first, at most `limit`, as they are read; and how many there are in all."""
     base = root or folder.home()
     every = files.paths(base)
-    return list(_rows(base, every[:limit], _LINES, drop=limit is None)), len(every)
+    return _rows(base, every[:limit], _LINES, drop=limit is None), len(every)
 
 
 def rows(kept: Kept[Row], root: Path | None = None) -> Iterator[Row]:
@@ -103,14 +107,10 @@ def rows(kept: Kept[Row], root: Path | None = None) -> Iterator[Row]:
     return _rows(base, files.paths(base), kept)
 
 
-def names(root: Path | None = None) -> dict[str, Path]:
-    """The newest run of each --name, newest first."""
-    base = root or folder.home()
-    found: dict[str, Path] = {}
-    for run in rows(_LINES, base):
-        if run.name and run.name not in found:
-            found[run.name] = base / run.path
-    return found
+def names(paths: list[str], root: Path | None = None) -> Iterator[tuple[str, str]]:
+    """Yield the --name of each of these runs that has one, and the path of its file in the store."""
+    runs = _rows(root or folder.home(), paths, _NAMES, drop=False)
+    return ((run.name, run.path) for run in runs if run.name)
 
 
 def _rows(base: Path, wanted: list[str], kept: Kept[Row], *, drop: bool = True) -> Iterator[Row]:
@@ -157,9 +157,11 @@ def _chunk(index: Any, found: list[_File], indexed: Indexed, kept: Kept[Row]) ->
 
 def _stat(paths: list[str], start: int) -> Iterator[_File]:
     for path in paths:
-        with contextlib.suppress(OSError):
+        try:
             stat = os.stat(path)  # noqa: PTH116 (a Path takes longer to make)
-            yield _File(path, path[start:], stat.st_mtime_ns, stat.st_size)
+        except OSError:
+            continue
+        yield _File(path, path[start:], stat.st_mtime_ns, stat.st_size)
 
 
 def _read(kept: Kept[Row], file: _File) -> Row | None:
@@ -220,6 +222,7 @@ _LINES = Kept(
     ),
     final=lambda run: run.status != "running",
 )
+_NAMES: Kept[Named] = Kept(**{**structs.asdict(_LINES), "decode": msgspec.json.Decoder(Named).decode})
 
 
 def _open(path: Path, *, damaged: bool = False) -> sqlite3.Connection | None:
@@ -260,9 +263,10 @@ def _content(index: sqlite3.Connection | None, table: str, paths: list[str]) -> 
 
 
 def _decode(kept: Kept[Row], data: bytes | None) -> Row | None:
-    with contextlib.suppress(msgspec.MsgspecError, TypeError):
+    try:
         return None if data is None else kept.decode(data)
-    return None
+    except (msgspec.MsgspecError, TypeError):
+        return None
 
 
 def _write(index: sqlite3.Connection, statement: str, rows: list[Any]) -> None:

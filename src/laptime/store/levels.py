@@ -8,11 +8,11 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct, structs
 
-from laptime.analysis.stat import Stat
-from laptime.analysis.summary import headline, summarize
+from laptime.analysis.summary import summarize
 from laptime.records.case import Case
 from laptime.records.check import Trust
 from laptime.records.run import Run
+from laptime.records.series import HEADLINE_ORDER
 from laptime.store import files, index
 
 
@@ -79,17 +79,14 @@ def of_run(run: Run, path: str) -> RunLevels:
 
 
 def _of_case(case: Case) -> CaseLevels:
-    stats: dict[str, Stat] = {}
-    first: Stat | None = None
-    if case.status == "ok" and case.trust != "invalid":
-        stats = summarize(case)
-        first = headline(case) or next(iter(stats.values()), None)  # imported numbers may be anything
+    stats = summarize(case) if case.status == "ok" and case.trust != "invalid" else {}
+    tags = [f"latency/{regime}/median" for regime in HEADLINE_ORDER]
+    tag = next((tag for tag in [*tags, *stats] if tag in stats), "")  # imported numbers may be anything
     levels = [
         msgspec.convert(stat, Level, from_attributes=True)
         for stat in stats.values()
         if stat.value is not None and stat.value > 0
     ]
-    tag = first.tag if first is not None else ""
     return CaseLevels(key=case.key, target=case.target, headline=tag, trust=case.trust, levels=levels)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +15,7 @@ from laptime.store.journal import is_running
 
 _LAST = re.compile(r"last(?:~(\d{1,9}))?", re.ASCII)
 _SHORTEST = 3  # letters of an id at least: fewer match by accident what was meant as something else
-_COMPARED = 1000  # Names, the newest first, among which a misspelt one is looked for
+_COMPARED = 1000  # Names of ten times as many of the newest runs, among which a misspelt one is looked for
 
 
 def load(reference: str, root: Path | None = None) -> Run:
@@ -43,7 +42,8 @@ def find(reference: str, root: Path | None = None) -> Path:
         finished = sum(1 for _ in _find_ended(runs))
         why = f"only {finished} of them {'has' if finished == 1 else 'have'} ended"
         raise UsageError(f"there is no run {reference}", why=why, next="laptime list")
-    near = closest(reference, itertools.islice(index.names(root), _COMPARED))
+    recent = dict.fromkeys(name for name, _ in index.names(runs[: 10 * _COMPARED], root))
+    near = closest(reference, itertools.islice(recent, _COMPARED))
     raise UsageError(
         f"no run matches {reference!r}",
         why="it is not a path, an id or part of one, or the --name of a stored run",
@@ -60,10 +60,11 @@ def path_of(reference: str, root: Path | None = None) -> Path | None:
     last = _LAST.fullmatch(reference)
     if last:
         return next(itertools.islice(_find_ended(runs), int(last[1] or 0), None), None)
-    by_id = {os.path.basename(path).partition(".")[0]: path for path in runs}  # noqa: PTH119 (100,000 of them)
+    by_id = {folder.id_of(Path(path)): path for path in runs if reference in path}
     if reference in by_id:
         return Path(by_id[reference])
-    return index.names(root).get(reference) or _by_part(reference, by_id)
+    named = next((path for name, path in index.names(runs, root) if name == reference), None)
+    return (root or folder.home()) / named if named else _by_part(reference, by_id)
 
 
 def is_own(path: Path, root: Path | None = None) -> bool:

@@ -11,7 +11,7 @@ import hashlib
 import importlib
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import NamedTuple, Protocol
 from urllib.parse import unquote, urlsplit
@@ -54,7 +54,7 @@ class Moved(NamedTuple):
 class Place(Protocol):
     """A set of files."""
 
-    def names(self) -> set[str]: ...
+    def names(self, newest: int | None = None) -> list[str]: ...  # the newest first; None: all
     def read(self, name: str) -> bytes: ...
     def write(self, name: str, data: bytes) -> None: ...
 
@@ -64,7 +64,7 @@ def push(url: str, emit: Listener = ignore, root: Path | None = None) -> Moved:
     Raises UsageError: it cannot be reached or written; what was copied until then is there."""
     new = known = 0
     with _open(url) as place:
-        there, paths = place.names(), files.list_files(root)
+        there, paths = {*place.names()}, files.list_files(root)
         for number, path in enumerate(paths):
             if path.suffix == ".jsonl" and is_running(path):
                 continue
@@ -80,11 +80,12 @@ def push(url: str, emit: Listener = ignore, root: Path | None = None) -> Moved:
     return Moved(new, known)
 
 
-def pull(url: str, emit: Listener = ignore, root: Path | None = None) -> Moved:
-    """Copy the runs of the store whose ids this machine does not have. Raises UsageError: as `push`."""
+def pull(url: str, emit: Listener = ignore, root: Path | None = None, *, newest: int | None = None) -> Moved:
+    """Copy the runs of the store whose ids this machine does not have. newest: look at so many only.
+    Raises UsageError: as `push`."""
     root, new, known, damaged = root or folder.home(), 0, 0, 0
     with _open(url) as place:
-        own, names = {folder.id_of(path) for path in files.list_files(root)}, sorted(place.names())
+        own, names = {folder.id_of(path) for path in files.list_files(root)}, place.names(newest)
         for number, name in enumerate(names):
             if (match := _NAME.fullmatch(name)) is None or match[1] in own:
                 known += match is not None
@@ -100,10 +101,11 @@ def pull(url: str, emit: Listener = ignore, root: Path | None = None) -> Moved:
     return Moved(new, known, damaged)
 
 
-def mirror(url: str, emit: Listener = ignore) -> Path:
-    """A folder in the user's cache with all runs of the store as they are now. Raises as `pull`."""
+def mirror(url: str, newest: int | None = None) -> Path:
+    """A folder in the user's cache with the runs of the store as they are now, at least with so many of the
+    newest; None: all. Raises as `pull`."""
     root = cache.folder() / "stores" / hashlib.sha256(url.encode()).hexdigest()[:16]
-    pull(url, emit, root)
+    pull(url, root=root, newest=newest)
     return root
 
 
@@ -112,14 +114,15 @@ def _open(url: str) -> Iterator[Place]:
     """The place behind a URL; whatever its library raises is a UsageError, without the password."""
     is_database = urlsplit(url).scheme.startswith("postgres")
     try:
-        yield _Database(url) if is_database else _Folder(url)
+        with ExitStack() as stack:
+            yield _Database(url, stack) if is_database else _Folder(url)
     except ModuleNotFoundError as error:
         what, next = f"{error.name} is not installed", "pip install 'laptime[store]'"
         raise Unavailable(what, why="a shared store is reached by it", next=next) from error
     except UsageError:
         raise
-    except Exception as error:  # of any file system or driver that fsspec or SQLAlchemy has
-        why = str(getattr(error, "orig", None) or error).strip() or type(error).__name__
+    except Exception as error:  # of the database, or of any file system that fsspec has
+        why = str(error).strip() or type(error).__name__
         if password := urlsplit(url).password:
             why = why.replace(password, "...").replace(unquote(password), "...")
         shown = redaction.address(url)
@@ -132,12 +135,12 @@ class _Folder:
         self._fs, base = importlib.import_module("fsspec").core.url_to_fs(url)
         self._base = f"{base.rstrip('/')}/runs"
 
-    def names(self) -> set[str]:
+    def names(self, newest: int | None = None) -> list[str]:
         try:
             listed = self._fs.ls(self._base, detail=False, refresh=True)
         except FileNotFoundError:
-            return set()
-        return {path.rpartition("/")[2] for path in listed}
+            return []
+        return sorted((path.rpartition("/")[2] for path in listed), reverse=True)[:newest]
 
     def read(self, name: str) -> bytes:
         data: bytes = self._fs.cat_file(f"{self._base}/{name}")
@@ -150,32 +153,30 @@ class _Folder:
 
 
 class _Database:
-    def __init__(self, url: str) -> None:
-        self._sql = sql = importlib.import_module("sqlalchemy")
-        self._engine = sql.create_engine(sql.make_url(url).set(drivername="postgresql+psycopg"))
-        self._runs = sql.table("laptime_runs", sql.column("name"), sql.column("file", sql.LargeBinary))
-        with self._engine.begin() as connection:
-            connection.execute(sql.text(f"select pg_advisory_xact_lock({_LOCK})"))
+    def __init__(self, url: str, stack: ExitStack) -> None:
+        # Each statement is a transaction: what is told as pushed is there.
+        connection = importlib.import_module("psycopg").connect(url, autocommit=True)
+        self._execute = execute = stack.enter_context(connection).execute
+        with connection.transaction():
+            execute("select pg_advisory_xact_lock(%s)", [_LOCK])
             for table in _TABLES:
-                connection.execute(sql.text(table))
-            made = connection.execute(sql.text("select max(version) from laptime_store")).scalar()
+                execute(table)
+            (made,) = execute("select max(version) from laptime_store").fetchone()
             if made is None:
-                connection.execute(sql.text(f"insert into laptime_store values ({VERSION})"))  # noqa: S608 (ours)
+                execute("insert into laptime_store values (%s)", [VERSION])
         if made is not None and made > VERSION:
             why = f"its tables are of version {made}, this laptime knows {VERSION}"
             next = "pip install --upgrade 'laptime[store]'"
             raise UsageError(f"{redaction.address(url)} is of a newer laptime", why=why, next=next)
 
-    def names(self) -> set[str]:
-        with self._engine.connect() as connection:
-            return {*connection.execute(self._sql.text("select name from laptime_runs")).scalars()}
+    def names(self, newest: int | None = None) -> list[str]:
+        query = "select name from laptime_runs order by name desc limit %s"
+        return [name for (name,) in self._execute(query, [newest])]
 
     def read(self, name: str) -> bytes:
-        with self._engine.connect() as connection:
-            query = self._sql.select(self._runs.c.file).filter_by(name=name)
-            return bytes(connection.execute(query).scalar_one())
+        query = "select file from laptime_runs WHERE name = %s"
+        (data,) = self._execute(query, [name], binary=True).fetchone()
+        return bytes(data)
 
     def write(self, name: str, data: bytes) -> None:
-        with self._engine.begin() as connection:  # one a run: what is told as pushed is there
-            query = "insert into laptime_runs values (:name, :file) on conflict do nothing"
-            connection.execute(self._sql.text(query), {"name": name, "file": data})
+        self._execute("insert into laptime_runs values (%s, %s) on conflict do nothing", [name, data])

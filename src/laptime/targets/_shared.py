@@ -4,11 +4,11 @@ that lie in a file of their own (`FILE.onnx`, `FILE.xml`)."""
 import hashlib
 import re
 from collections.abc import Callable
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from laptime.kit.errors import TargetError, UserCodeError
 from laptime.kit.text import closest
+from laptime.probes.machine import find_version
 from laptime.targets import Program, Recipe
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]*")
@@ -40,10 +40,7 @@ def none_known() -> list[str]:
 
 def source(kind: str) -> str:
     """Package and version, `torchvision 0.29.2`."""
-    try:
-        return f"{kind} {version(kind)}"
-    except PackageNotFoundError:
-        return kind
+    return f"{kind} {find_version(kind) or ''}".rstrip()
 
 
 # A file.

@@ -64,7 +64,7 @@ def test_a_line_of_blocks_joins_runs_of_one_thing_only(laptime: Laptime) -> None
     stored(1.0)
     files.save(structs.replace(pages.load_tokens(), id="20260802-000000-000-bbb222"))
     files.save(structs.replace(runs.batches(), id="20260803-000000-000-ccc333"))
-    lines, _ = index.listing()
+    lines = [*index.listing()[0]]
     (table,) = index_page.document(lines).sections[0].blocks
     assert isinstance(table, Table)
     at = [column.title for column in table.columns].index("history")

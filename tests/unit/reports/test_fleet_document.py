@@ -17,6 +17,7 @@ from laptime.records.case import Axis, Case, Failure
 from laptime.records.requests import LATENCY
 from laptime.records.run import Run
 from laptime.records.series import Regime, Series
+from laptime.reports.documents.fleet import document
 from laptime.reports.formats import text
 from laptime.verbs.doctor import fleet
 from laptime.verbs.doctor.fleet import SPEEDS
@@ -168,6 +169,7 @@ def test_one_link_is_measured_and_not_compared(visits: dict[str, float | None]) 
     visits |= {"a": 1.0, "b": 1.0}
     run = examined(visits, links=True)
     assert {each.metric for each in run.comparisons} == SPEEDS.keys()
+    assert [part.title for part in document(run).sections] == ["Machines", "Links"], "words to jump to"
     assert "MB/s" in text.render(run, width=200, brief=True)
 
 

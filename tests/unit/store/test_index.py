@@ -12,13 +12,20 @@ import pytest
 from msgspec import structs
 
 from fixtures import runs
+from laptime.kit.errors import UsageError
 from laptime.records.event import RunStarted
 from laptime.records.run import Run
-from laptime.store import files, index
-from laptime.store.index import ListedRun, listing
+from laptime.store import files, index, lookup
+from laptime.store.index import ListedRun
 from laptime.store.journal import Journal
 
 Reads = list[Path]
+
+
+def listing(root: Path, limit: int | None = None) -> tuple[list[ListedRun], int]:
+    """All lines at once, and the number of runs."""
+    lines, total = index.listing(root, limit)
+    return [*lines], total
 
 
 @pytest.fixture
@@ -49,6 +56,43 @@ def aged(path: Path, number: int = 0) -> Path:
 
 def ids(found: tuple[list[ListedRun], int]) -> list[str]:
     return [line.id for line in found[0]]
+
+
+@pytest.mark.parametrize("read", [1, 4])
+def test_ctrl_c_while_the_index_is_made_keeps_what_was_read(
+    root: Path, reads: Reads, monkeypatch: pytest.MonkeyPatch, read: int
+) -> None:
+    monkeypatch.setattr(index, "_CHUNK", 3)
+    for number in range(1, 10):
+        stored(root, number)
+    counted = files.read
+
+    def interrupted(path: Path) -> Run:
+        if len(reads) == read:
+            raise KeyboardInterrupt
+        return counted(path)
+
+    monkeypatch.setattr(files, "read", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        listing(root)
+    monkeypatch.setattr(files, "read", counted)
+    reads.clear()
+    assert len(listing(root)[0]) == 9
+    assert len(reads) == 9 - read
+
+
+def test_the_newest_of_a_name_is_found_and_all_are_offered(root: Path) -> None:
+    for number, name in enumerate(("nightly", "weekly", "nightly", ""), start=1):
+        stored(root, number, name)
+    listing(root)
+    assert lookup.find("nightly", root).name == "20260801-000003-000-a.json"
+    assert lookup.find("weekly", root).name == "20260801-000002-000-a.json"
+    assert lookup.find("000004-000-a", root).name == "20260801-000004-000-a.json"
+    assert lookup.find("20260801-000001-000-a", root).name == "20260801-000001-000-a.json"
+    with pytest.raises(UsageError) as error:
+        lookup.find("weakly", root)
+    assert error.value.next == "did you mean 'weekly'?"
+    assert lookup.path_of("json", root) is None, "it is in every file's name, and in no id"
 
 
 def test_lines_are_read_once_and_newest_comes_first(root: Path, reads: Reads) -> None:

@@ -129,6 +129,49 @@ def test_the_command_lines(
     assert lookup.load("20260801-142502-337-9f3a1c", b)
 
 
+def test_a_list_of_a_few_copies_these_and_says_that_there_are_others(
+    machines: tuple[Path, Path, str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    a, b, store = machines
+    monkeypatch.setenv("LAPTIME_CACHE", str(tmp_path))
+    for root in (a, b):
+        shared.push(store, root=root)
+
+    def copied() -> int:
+        return len(list(tmp_path.glob("stores/**/*.json*")))
+
+    for words, there, says in (
+        (["-n", "2"], 3, "older runs are not shown"),
+        (["-n", "5"], 6, "older runs are not shown"),
+        (["-n", "6"], 6, ""),
+    ):
+        assert laptime(["list", "--store", store, *words]) == 0
+        said = capsys.readouterr()
+        assert len(said.out.splitlines()) == 1 + int(words[1])
+        assert "20260801-142513-337-9f3a1c" in said.out, "the newest"
+        assert copied() == there
+        assert says in said.err
+        assert bool(said.err) == bool(says)
+
+
+def test_a_list_or_a_page_of_all_copies_all(
+    machines: tuple[Path, Path, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a, _, store = machines
+    monkeypatch.setenv("LAPTIME_CACHE", str(tmp_path))
+    shared.push(store, root=a)
+    page = tmp_path / "runs.html"
+    assert laptime(["list", "--store", store, "-n", "1", "-o", str(page)]) == 0
+    assert page.read_text().count("20260801-142501-337-9f3a1c") >= 1
+    stored(a, 4)
+    shared.push(store, root=a)
+    assert laptime(["list", "--store", store, "-n", "1", "--all"]) == 0
+    assert len(list(tmp_path.glob("stores/**/*.json"))) == 4
+
+
 @pytest.mark.parametrize("address", ["s3x://bucket/runs", "postgresql+mysql://a/b"])
 def test_an_address_that_cannot_be_used_is_three_lines(
     address: str, machines: tuple[Path, Path, str]
@@ -142,8 +185,8 @@ def test_an_address_that_cannot_be_used_is_three_lines(
 def test_a_missing_library_is_named(
     machines: tuple[Path, Path, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "sqlalchemy", None)
-    with pytest.raises(Unavailable, match="sqlalchemy") as error:
+    monkeypatch.setitem(__import__("sys").modules, "psycopg", None)
+    with pytest.raises(Unavailable, match="psycopg") as error:
         shared.push("postgresql://somebody:hidden@localhost/runs", root=machines[0])
     assert "laptime[store]" in error.value.next
     assert "hidden" not in str(error.value)

@@ -367,6 +367,7 @@ def test_every_report_shows_a_stored_run(name: str, measure: Measure, tmp_path: 
     assert "320" in report or name == "junit"
     if name in ("text", "markdown", "html"):
         assert "the fewest that reach 300/s samples" in " ".join(report.split())
+    assert 'class="fill p-"' not in report, "a bar without a kind is black on black"
     if name == "json":
         answer = json.loads(report)
         assert answer["schema"] == "laptime.scale/1"

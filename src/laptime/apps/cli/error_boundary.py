@@ -121,7 +121,8 @@ def subject_first(group: click.Group, words: Sequence[str]) -> list[str]:
 
 def one_line(text: str) -> str:
     """The text on one line, with nothing in it that a terminal would obey."""
-    return "".join(c if c.isprintable() else " " for c in " ".join(text.splitlines()))
+    printable = (c if c.isprintable() else " " for c in " ".join(text.splitlines()))
+    return text if text.isprintable() else "".join(printable)
 
 
 def discard_stdout() -> None:

@@ -6,7 +6,7 @@ fails offers nothing: an error in the middle of a typed line helps nobody."""
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import wraps
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 from click.core import ParameterSource
@@ -162,15 +162,19 @@ def name_option(help: str) -> Callable[[Decorated], Decorated]:
 def store_option(command: Decorated) -> Decorated:
     """`--store`: the command reads the runs of a shared store, from a copy in the user's cache."""
 
-    def use(context: click.Context, option: click.Parameter, url: str | None) -> None:
-        if url is not None and not context.resilient_parsing:
-            from laptime.store import folder, shared
+    @wraps(command)
+    def reading(*args: Any, store: str | None, **given: Any) -> Any:
+        if store is None:
+            return command(*args, **given)
+        from laptime.store import folder, shared
 
-            context.with_resource(folder.standing_in(shared.mirror(url)))
+        # One more than `list` shows tells it that there are older ones.
+        newest = None if given.get("everything") or given.get("outputs") else given.get("limit")
+        with folder.standing_in(shared.mirror(store, newest and newest + 1)):
+            return command(*args, **given)
 
     help = "Read the runs of this shared store: a folder, a bucket's URL, postgresql://..."
-    shown = click.option("--store", metavar="STORE", expose_value=False, callback=use, help=help)
-    return shown(command)
+    return click.option("--store", metavar="STORE", help=help)(cast(Decorated, reading))
 
 
 def on_option(command: Decorated) -> Decorated:
@@ -204,7 +208,7 @@ def complete_runs(context: click.Context, parameter: click.Parameter, typed: str
     with contextlib.suppress(Exception):
         from laptime.store import index
 
-        listed = index.listing(limit=NEWEST)[0]
+        listed = [*index.listing(limit=NEWEST)[0]]
         names = (line.name for line in listed if line.name)
         return _beginning(typed, ["last", "last~1", *names, *(line.id for line in listed)])
     return []

@@ -6,13 +6,13 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import partial
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Literal
 
 from laptime.backends._shared import call_error, environment, no_device, no_memory, torch
 from laptime.instrument import device as instrumented
 from laptime.kit.errors import LaptimeError, Unavailable
+from laptime.probes.machine import find_version
 from laptime.records.environment import Device
 
 _ACCELERATORS = ("cuda", "mps", "xpu")
@@ -92,8 +92,8 @@ def libraries(device: torch.device, packages: tuple[str, ...] = ()) -> dict[str,
     """Versions of torch, of the packages named, and of the libraries that do the work on this device."""
     numbers: dict[str, str] = {"torch": str(torch.__version__)}
     for package in packages:
-        with suppress(PackageNotFoundError):
-            numbers.setdefault(package, version(package))
+        if version := find_version(package):
+            numbers.setdefault(package, version)
     if device.type == "cuda":
         if torch.version.cuda:
             numbers["cuda"] = torch.version.cuda

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from functools import partial
+from queue import SimpleQueue
 from threading import Event as Stop
 from typing import TypeVar
 
@@ -24,7 +26,7 @@ class Queue:
     """Jobs that wait for a machine; it starts nothing and has no clock."""
 
     def __init__(self, jobs: int) -> None:
-        self.left = list(range(jobs))  # numbers of the jobs that wait
+        self.left = deque(range(jobs))  # numbers of the jobs that wait
         self.lost: dict[int, list[str]] = {}  # of each job that lost a machine, the machines
         self.out: set[str] = set()  # machines that are not asked any more
 
@@ -44,7 +46,7 @@ class Queue:
         self.lost.setdefault(number, []).append(machine)
         if len(self.lost[number]) >= MOST_TRIES:
             return False
-        self.left.insert(0, number)
+        self.left.appendleft(number)
         return True
 
 
@@ -72,6 +74,7 @@ def carry_out(
     do: carries a job out by `run_on` of a machine. Raises Lost: the machine is gone. done: gets the
     number of each job that has ended, and its result, or why nobody could do it; in this thread."""
     queue, running, stop = Queue(len(jobs)), dict[Future[_Result], tuple[int, Machine]](), Stop()
+    ended = SimpleQueue[Future[_Result]]()  # `wait` looks at every machine each time one of them has ended
     hardware, why = dict[str, str](), dict[int, str]()
 
     def learn(name: str, environment: Environment) -> None:
@@ -88,20 +91,20 @@ def carry_out(
                 number = queue.next(machine.name, is_alike)
                 if number is not None:
                     free.remove(machine)
-                    known = partial(learn, machine.name)
-                    run = partial(run_on, machine, known=known, stop=stop.is_set)
-                    running[pool.submit(do, jobs[number], run)] = (number, machine)
+                    run = partial(run_on, machine, known=partial(learn, machine.name), stop=stop.is_set)
+                    future = pool.submit(do, jobs[number], run)
+                    running[future] = (number, machine)
+                    future.add_done_callback(ended.put)
             if not running:
                 break
-            for future in wait(running, return_when=FIRST_COMPLETED).done:
-                number, machine = running.pop(future)
-                free.append(machine)
-                try:
-                    done(number, future.result())
-                except Lost as lost:
-                    why[number] = f"{lost}; no other machine of that kind is left"
-                    if not queue.back(number, machine.name):
-                        done(number, f"lost with {', '.join(queue.lost[number])}: {lost}")
+            number, machine = running.pop(future := ended.get())
+            free.append(machine)
+            try:
+                done(number, future.result())
+            except Lost as lost:
+                why[number] = f"{lost}; no other machine of that kind is left"
+                if not queue.back(number, machine.name):
+                    done(number, f"lost with {', '.join(queue.lost[number])}: {lost}")
         for number in queue.left:
             names = ", ".join(queue.lost.get(number, []) or [machine.name for machine in machines])
             done(number, f"lost with {names}: {why.get(number, 'none is left')}")

@@ -23,7 +23,7 @@ def document(run: Run) -> doc.Document:
         title=count(len(machines), "machine"),
         verdict=headline(run),
         brief=tables,
-        sections=[doc.Section(id=each.id, title=each.title, blocks=[each], headed=False) for each in tables],
+        sections=[doc.Section(each.id, each.id.capitalize(), [each], headed=False) for each in tables],
         run=run,
         data=lambda: data(run),
         about="Each is compared with the median of the others of its kind, visit by visit.",

@@ -26,7 +26,10 @@ def document(run: Run) -> doc.Document:
     notices = [doc.Notice(each.severity, each.sentence, each.change) for each in run.findings]
     doubts += [("", each) for each in run.checks]
     notices += [verdicts.doubt(each, lead, whole(each.next, run)) for lead, each in doubts]
-    bars = [doc.Bar(row.name, row.rate.value, row.rate.text, interval=row.rate.interval) for row in rows]
+    bars = [
+        doc.Bar(row.name, row.rate.value, row.rate.text, kind="on-device", interval=row.rate.interval)
+        for row in rows
+    ]
     return doc.Document(
         run=run,
         verb="scale",

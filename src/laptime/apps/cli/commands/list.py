@@ -6,7 +6,8 @@ import os
 import shutil
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -50,8 +51,9 @@ def command(voice: Voice, /, limit: int, everything: bool, outputs: tuple[str, .
     laptime list -o runs.html
     """
     reports = output.plan_reports(outputs)
-    lines, total = index.listing(limit=None if everything or reports else limit)
-    shown = lines if everything else lines[:limit]
+    found, total = index.listing(limit=None if everything or reports else limit)
+    lines = [*found] if as_json or reports else []  # 1 kB each: a table of 100,000 takes them as they come
+    shown = islice(lines or found, None if everything else limit)
     if as_json:
         output.result(output.json_text(_data(shown)))
     elif not total:
@@ -67,8 +69,10 @@ def command(voice: Voice, /, limit: int, everything: bool, outputs: tuple[str, .
         columns |= {"name": lambda line: line.name} if wide >= _NARROW else {}
         rows = [[one_line(of(line)) for of in columns.values()] for line in shown]
         output.result(output.table([*columns], rows, right=("median",), whole=("when", "verdict")))
-        if total > len(shown):
-            voice.say(f"{count(total - len(shown), 'older run')} not shown   next: laptime list --all")
+        if total > len(rows):
+            is_part = click.get_current_context().params["store"]  # the rest is not counted
+            older = "older runs are" if is_part else count(total - len(rows), "older run")
+            voice.say(f"{older} not shown   next: laptime list --all")
     for error in output.write(document(lines), reports, voice=voice) if reports else ():
         raise error
 
@@ -100,7 +104,7 @@ def document(lines: Sequence[ListedRun]) -> Document:
         Field("name", "name"),
     ]
     words = Counter(_verdict(line).partition(",")[0] for line in lines)
-    tally = ", ".join(f"{number} {word}" for word, number in words.items()) or "none is stored yet"
+    tally = ", ".join(f"{number:,} {word}" for word, number in words.items()) or "none is stored yet"
     shows = [f"laptime show {line.id} -o report.html" for line in lines[:1]]
     return doc.Document(
         verb="list",
@@ -125,7 +129,7 @@ def _histories(lines: Sequence[ListedRun]) -> Callable[[ListedRun], str]:
     return lambda line: drawn.get(line.id, "")
 
 
-def _data(lines: Sequence[ListedRun]) -> dict[str, Any]:
+def _data(lines: Iterable[ListedRun]) -> dict[str, Any]:
     return {"schema": "laptime.list/1", "runs": [_record(line) for line in lines]}
 
 
