@@ -1,4 +1,4 @@
-"""Twenty-three small models of different kinds, with attributes that a harm can set.
+"""Thirty-seven small models of different kinds, with attributes that a harm can set.
 
 Each function gives what `file.py:FUNCTION` of `laptime tune` gives: a model and inputs of one call. Weights
 are drawn with a fixed seed. `WITNESSES` has other inputs, by function: a harm that shows on none of them, nor
@@ -402,6 +402,184 @@ class Speaker(nn.Module):
         return functional.normalize(self.head(found), dim=1)
 
 
+class Ranker(nn.Module):
+    """Places of 300 stored items, the best first, without what they are worth."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body, self.items = nn.Linear(12, 16), nn.Parameter(torch.randn(300, 16))
+
+    def forward(self, user: Tensor) -> Tensor:
+        return (self.body(user).tanh() @ self.items.T).argsort(-1, descending=True)
+
+
+class Chooser(nn.Module):
+    """What 200 items are worth, and the places of the ten best."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body = nn.Linear(12, 200)
+
+    def forward(self, user: Tensor) -> dict[str, Tensor]:
+        scores = self.body(user)
+        return {"scores": scores, "best": scores.topk(10).indices}
+
+
+class Sorter(nn.Module):
+    """200 values in rising order, with their places."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body = nn.Linear(12, 200)
+
+    def forward(self, user: Tensor) -> tuple[Tensor, Tensor]:
+        values, places = self.body(user).sort(-1)
+        return values, places
+
+
+class Attender(nn.Module):
+    """Attention behind a mask of bools for each pair of places, one for all items: a causal one at first."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.qkv, self.out = nn.Linear(16, 48), nn.Linear(16, 4)
+        self.mask = "as given"
+
+    def forward(self, x: Tensor, keep: Tensor) -> Tensor:
+        batch, length, _ = x.shape
+        q, k, v = (each.view(batch, length, 2, 8).transpose(1, 2) for each in self.qkv(x).chunk(3, -1))
+        if self.mask != "as given":
+            keep = torch.ones(length, length).tril(0 if self.mask == "causal" else length) > 0
+        weights = (q @ k.mT / math.sqrt(8)).masked_fill(~keep, float("-inf")).softmax(-1)
+        return self.out((weights @ v).transpose(1, 2).reshape(batch, length, 16))
+
+
+class Biased(nn.Module):
+    """Attention with a mask of numbers that is added to its scores: zeros at first."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.qkv, self.out = nn.Linear(16, 48), nn.Linear(16, 4)
+        self.mask = "added"
+
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        q, k, v = self.qkv(x).chunk(3, -1)
+        how = {"added": mask, "none": mask * 0, "bools": torch.where(mask < -1e3, -1e9, 0.0)}
+        return self.out((q @ k.mT / 4 + how[self.mask]).softmax(-1) @ v)
+
+
+class Padded(nn.Module):
+    """An encoder layer of torch with a mask of bools that is true at padding."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = nn.Embedding(80, 16)
+        self.layer = nn.TransformerEncoderLayer(16, 2, 32, dropout=0.0, batch_first=True)
+
+    def forward(self, tokens: Tensor, padding: Tensor) -> Tensor:
+        return self.layer(self.table(tokens), src_key_padding_mask=padding)
+
+
+class Single(nn.Module):
+    """A sentence's class from its first token; the first call has one sentence and a mask of ones."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table, self.qkv, self.head = nn.Embedding(200, 16), nn.Linear(16, 48), nn.Linear(16, 6)
+
+    def forward(self, tokens: Tensor, mask: Tensor) -> Tensor:
+        x = self.table(tokens)
+        q, k, v = self.qkv(x).chunk(3, -1)
+        weights = (q @ k.mT / 4 + (1.0 - mask[:, None].float()) * -1e9).softmax(-1)
+        return self.head((x + weights @ v)[:, 0])
+
+
+class Bare(nn.Module):
+    """The mean of rows of a table that is a bare parameter."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rows, self.head = nn.Parameter(torch.randn(100, 8)), nn.Linear(8, 5)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        return self.head(self.rows[tokens].mean(1))
+
+
+class OneHot(nn.Module):
+    """Tokens as vectors of zeros and a one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.head = nn.Linear(100, 5)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        return self.head(functional.one_hot(tokens, 100).to(self.head.weight.dtype)).mean(1)
+
+
+class Clicks(nn.Module):
+    """How likely a click is: places in four tables of different sizes, side by side in one tensor."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tables = nn.ModuleList(nn.Embedding(size, 6) for size in (500, 200, 40, 7))
+        self.deep = nn.Sequential(nn.Linear(24, 16), nn.ReLU(), nn.Linear(16, 1))
+
+    def forward(self, places: Tensor) -> Tensor:
+        wide = [table(places[:, at]) for at, table in enumerate(self.tables)]
+        return self.deep(torch.cat(wide, 1)).squeeze(1)
+
+
+class Spectra(nn.Module):
+    """A class from complex numbers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.head = nn.Linear(40, 6)
+
+    def forward(self, lines: Tensor) -> Tensor:
+        return self.head(torch.cat([lines.real, lines.imag], -1).tanh())
+
+
+class Pose(nn.Module):
+    """Seventeen points of an image: two shares of its sides, and how sure they are, about a twentieth."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body = nn.Sequential(
+            nn.Conv2d(3, 8, 3, 2), nn.ReLU(), nn.AdaptiveAvgPool2d(4), nn.Flatten(), nn.Linear(128, 51)
+        )
+
+    def forward(self, images: Tensor) -> Tensor:
+        found = self.body(images).view(-1, 17, 3)
+        return torch.cat([(8 * found[..., :2]).sigmoid(), (4 * found[..., 2:] - 3).sigmoid()], -1)
+
+
+class Recorder(nn.Module):
+    """A class of a sound of 16 bits, whatever its loudness."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body, self.head = nn.Conv1d(1, 8, 16, 8), nn.Linear(8, 5)
+
+    def forward(self, sound: Tensor) -> Tensor:
+        x = sound.to(self.head.weight.dtype) / 32768
+        x = x / (x.abs().amax(1, keepdim=True) + 1e-3)
+        return self.head(self.body(x[:, None]).relu().mean(-1))
+
+
+class Tabular(nn.Module):
+    """Two numbers from an age, an income, a flag that is 0 at first, and a rate."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("mean", torch.tensor([40.0, 5e4, 0.5, 0.02]))
+        self.register_buffer("width", torch.tensor([12.0, 2e4, 0.5, 0.01]))
+        self.one, self.two = nn.Linear(4, 16), nn.Linear(16, 2)
+
+    def forward(self, people: Tensor) -> Tensor:
+        return self.two(self.one((people - self.mean) / self.width).relu())
+
+
 def _settled(module: nn.Module, *given: Tensor) -> nn.Module:
     for part in module.modules():
         if isinstance(part, nn.BatchNorm2d):
@@ -530,6 +708,81 @@ def speaker() -> Any:
     return Speaker().eval(), torch.randn(3, 800)
 
 
+def ranker() -> Any:
+    torch.manual_seed(31)
+    return Ranker().eval(), torch.randn(4, 12)
+
+
+def chooser() -> Any:
+    torch.manual_seed(32)
+    return Chooser().eval(), torch.randn(4, 12)
+
+
+def sorter() -> Any:
+    torch.manual_seed(33)
+    return Sorter().eval(), torch.randn(4, 12)
+
+
+def attender() -> Any:
+    torch.manual_seed(34)
+    return Attender().eval(), (torch.randn(3, 10, 16), torch.ones(10, 10).tril()[None, None] > 0)
+
+
+def biased() -> Any:
+    torch.manual_seed(35)
+    return Biased().eval(), (torch.randn(3, 9, 16), torch.zeros(3, 1, 9))
+
+
+def padded() -> Any:
+    torch.manual_seed(36)
+    return Padded().eval(), (torch.randint(1, 50, (3, 11)), torch.zeros(3, 11, dtype=torch.bool))
+
+
+def single() -> Any:
+    torch.manual_seed(37)
+    return Single().eval(), (torch.randint(1, 100, (1, 12)), torch.ones(1, 12, dtype=torch.int64))
+
+
+def bare() -> Any:
+    torch.manual_seed(38)
+    return Bare().eval(), torch.randint(0, 60, (4, 9))
+
+
+def onehot() -> Any:
+    torch.manual_seed(39)
+    return OneHot().eval(), torch.randint(0, 60, (4, 9))
+
+
+def clicks() -> Any:
+    torch.manual_seed(40)
+    return Clicks().eval(), torch.randint(0, 7, (4, 4))
+
+
+def spectra() -> Any:
+    torch.manual_seed(41)
+    return Spectra().eval(), torch.randn(4, 20, dtype=torch.complex64)
+
+
+def pose() -> Any:
+    torch.manual_seed(42)
+    return Pose().eval(), torch.rand(2, 3, 32, 32)
+
+
+def recorder() -> Any:
+    torch.manual_seed(43)
+    return Recorder().eval(), (6000 * torch.randn(3, 800)).short()
+
+
+def tabular() -> Any:
+    torch.manual_seed(44)
+    return Tabular().eval(), _people(6) * torch.tensor([1.0, 1.0, 0.0, 1.0])
+
+
+def _people(batch: int) -> Tensor:
+    ages, incomes = torch.randint(20, 60, (batch,)), torch.randint(20_000, 80_000, (batch,))
+    return torch.stack([ages.float(), incomes.float(), torch.ones(batch), torch.rand(batch) * 0.04], 1)
+
+
 KINDS = (
     "classifier",
     "text",
@@ -555,6 +808,11 @@ KINDS = (
     "guided",
     "speaker",
 )
+LATEST = (
+    *("ranker", "chooser", "sorter", "attender", "biased", "padded", "single", "bare", "onehot", "clicks"),
+    *("spectra", "pose", "recorder", "tabular"),
+)
+"""Kinds that only harms of their own, and sound changes, are tried on."""
 
 
 def _tokens(batch: int, length: int, most: int) -> Tensor:
@@ -596,5 +854,16 @@ def witnesses(kind: str) -> list[tuple[Tensor, ...]]:
         "calendar": lambda n: (torch.randn(n, 8), torch.randint(0, 13, (n,)), torch.randint(0, 7, (n,))),
         "guided": lambda n: (torch.randn(n, 3, 8, 8), 10 * torch.rand(n), torch.tensor(12.0)),
         "speaker": lambda n: (1e-2 * torch.randn(n, 800),),
+        **dict.fromkeys(("ranker", "chooser", "sorter"), lambda n: (2 * torch.randn(n, 12),)),
+        "attender": lambda n: (torch.randn(n, 10, 16), (torch.eye(10) + torch.rand(1, 1, 10, 10)) > 0.5),
+        "biased": lambda n: (torch.randn(n, 9, 16), torch.randn(n, 1, 9)),
+        "padded": lambda n: (_tokens(n, 11, 80), _mask(n, 11) < 1),
+        "single": lambda n: (_tokens(n, 12, 200), _mask(n, 12)),
+        **dict.fromkeys(("bare", "onehot"), lambda n: (_tokens(n, 9, 100),)),
+        "clicks": lambda n: (torch.stack([torch.randint(0, size, (n,)) for size in (500, 200, 40, 7)], 1),),
+        "spectra": lambda n: (2 * torch.randn(n, 20, dtype=torch.complex64),),
+        "pose": lambda n: (torch.rand(n, 3, 32, 32),),
+        "recorder": lambda n: ((10_000 * torch.randn(n, 800)).clamp(-32768, 32767).short(),),
+        "tabular": lambda n: (_people(n),),
     }
     return [made[kind](size) for size in SIZES]

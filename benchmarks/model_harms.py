@@ -1,9 +1,9 @@
 """Does the gate of `laptime tune MODEL` accept harm, and does it refuse what is sound?
 
-Twenty-three small models of different kinds are surveyed as a session surveys them; then each harm, and each
-sound change, takes the place of a folder: the same calls are made of it, and the same checks judge its
-outputs. No harm may pass in its class but those of `OUT_OF_REACH`, which docs/gates.md names; no sound change
-may fail. A harm that shows in nothing that a user may call the model with is not counted.
+Small models of 37 kinds are surveyed as a session surveys them; then each harm, and each sound change,
+takes the place of a folder: the same calls are made of it, and the same checks judge its outputs. No harm may
+pass in its class but those of `OUT_OF_REACH`, which docs/gates.md names; no sound change may fail. A harm
+that shows in nothing that a user may call the model with is not counted.
 
     python benchmarks/model_harms.py --json recorded/model_harms.json     # goes on behind what is there
     python benchmarks/model_harms.py --kinds text,decoder --harms "mask"
@@ -17,6 +17,7 @@ import threading
 import time
 from argparse import Namespace
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
@@ -41,6 +42,7 @@ OUT_OF_REACH = {
     "one class of ten never told, in int8": "in lower precision, errors within its limits: --metric",
     "NaN in, zeros out": "inputs that are not finite",
     "a branch of the values frozen": "inputs that only certain values reach",
+    "how sure other points are, in bfloat16": "in lower precision, errors within its limits: --metric",
     "weights in float16": "errors below 5e-5 of the outputs, as where a model dampens those of its weights",
 }
 """Harms that may pass, with the line of docs/gates.md that says so."""
@@ -575,6 +577,58 @@ def _frozen_branch(module: Any) -> Model:
     return call
 
 
+def _column(
+    at: int, change: Callable[[Tensor], Tensor], *, of_outputs: bool = False
+) -> Callable[[Any], Model]:
+    """Of the last dimension, of the input or the output."""
+
+    def changed(given: Tensor) -> Tensor:
+        given = given.clone()
+        given[..., at] = change(given[..., at])
+        return given
+
+    return lambda module: (lambda x: changed(module(x))) if of_outputs else (lambda x: module(changed(x)))
+
+
+def _behind(most: int) -> Callable[[Tensor], Tensor]:
+    """Places behind so many in reverse."""
+    return lambda each: torch.cat([each[:, :most], each[:, most:].flip(1)], 1)
+
+
+def _in_thread(number: int) -> Callable[[Any], Model]:
+    """Wrong in the thread that calls as this one of several."""
+
+    def make(module: Any) -> Model:
+        seen: list[int] = []
+
+        def call(*given: Tensor) -> Any:
+            if (own := threading.get_ident()) not in seen:
+                seen.append(own)
+            made = module(*given)
+            return made if seen.index(own) != number else mapped(lambda each: each.flip(0) + 1, made)
+
+        return call
+
+    return make
+
+
+def _first_in_thread(module: Any) -> Model:
+    """Zeros in the first call of each other thread."""
+    seen = {threading.get_ident()}
+
+    def call(*given: Tensor) -> Any:
+        made, is_known = module(*given), threading.get_ident() in seen
+        seen.add(threading.get_ident())
+        return made if is_known else mapped(torch.zeros_like, made)
+
+    return call
+
+
+def _no_silence(module: Any) -> Model:
+    """Not a number of silence."""
+    return lambda x: module(x) * (each := x.abs().amax().float()) / each
+
+
 def _bytes_off(share: float) -> Callable[[Tensor], Tensor]:
     def change(each: Tensor) -> Tensor:
         dice = torch.rand(each.shape, generator=torch.Generator().manual_seed(0))
@@ -586,6 +640,7 @@ def _bytes_off(share: float) -> Callable[[Tensor], Tensor]:
 IMAGES = ("classifier", "detector", "siamese", "segmenter")
 LATER = ("writer", "player", "weather", "calendar", "guided", "speaker")
 SINCE = ("rows", "translator", "search", "forecaster", "graph", "enhancer", "denoiser", "masker")
+RANKED = ("ranker", "chooser", "sorter")
 WITH_FLOATS = tuple(each for each in models.KINDS if each not in ("segmenter", "enhancer", *LATER))
 WITH_TABLES = ("text", "decoder", "tagger", "recommender")
 WITH_LABELS = ("decoder", "detector", "tagger", "segmenter")
@@ -836,6 +891,72 @@ HARMS: dict[str, Change] = {
     "faint sounds lost": Change(
         of_inputs(lambda x: [torch.where(x.abs() < 2e-3, 0.0, x)]), ("speaker",), is_new=True
     ),
+    # of fourteen kinds that were written to find what passes wrongly: nine of these had passed
+    "ranks in reverse": Change(of_outputs(lambda x: x.flip(1)), ("ranker",), is_new=True),
+    "neighbours in a ranking swapped": Change(
+        of_outputs(lambda x: x.unflatten(1, (-1, 2)).flip(2).flatten(1)), ("ranker",), is_new=True
+    ),
+    "ranks behind the 280th in reverse": Change(of_outputs(_behind(280)), ("ranker",), is_new=True),
+    "ranks behind the 150th in reverse, in int8": Change(
+        of_outputs(_behind(150)), ("ranker",), "int8", is_new=True
+    ),
+    "the best in reverse": Change(_of("best", lambda x: x.flip(1)), ("chooser",), is_new=True),
+    "the best in reverse, in int8": Change(
+        _of("best", lambda x: x.flip(1)), ("chooser",), "int8", is_new=True
+    ),
+    "places of the next value": Change(_of(1, lambda x: x.roll(1, 1)), ("sorter",), is_new=True),
+    "places of the next value, in int8": Change(
+        _of(1, lambda x: x.roll(1, 1)), ("sorter",), "int8", is_new=True
+    ),
+    "places in int32": Change(_of(1, torch.Tensor.int), ("sorter",), is_new=True),
+    "causal, whatever the mask": Change(with_values(mask="causal"), ("attender",), is_new=True),
+    "causal, whatever the mask, in bfloat16": Change(
+        with_values(mask="causal"), ("attender",), "bfloat16", is_new=True
+    ),
+    "all seen, whatever the mask": Change(with_values(mask="all"), ("attender",), is_new=True),
+    "a mask that is added ignored": Change(with_values(mask="none"), ("biased",), is_new=True),
+    "a mask that is added as bools": Change(with_values(mask="bools"), ("biased",), is_new=True),
+    "padding of bools ignored": Change(of_inputs(lambda x, m: [x, m & False]), ("padded",), is_new=True),
+    "padding of bools in reverse": Change(of_inputs(lambda x, m: [x, m.flip(1)]), ("padded",), is_new=True),
+    "the first item's mask for all": Change(
+        of_inputs(lambda x, m: [x, m[:1].expand_as(m)]), ("single",), is_new=True
+    ),
+    "what any item masks masked for all": Change(
+        of_inputs(lambda x, m: [x, m.amin(0, keepdim=True).expand_as(m)]), ("single",), is_new=True
+    ),
+    "rows above 60 unknown": Change(
+        of_inputs(lambda x: [torch.where(x > 60, 1, x)]), ("bare", "onehot"), is_new=True
+    ),
+    "the last row unknown": Change(of_inputs(lambda x: [x.clamp(max=98)]), ("bare", "onehot"), is_new=True),
+    "places above 200 of the first table unknown": Change(
+        _column(0, lambda x: torch.where(x > 200, 0, x)), ("clicks",), is_new=True
+    ),
+    "places above 50 of the second table unknown": Change(
+        _column(1, lambda x: torch.where(x > 50, 0, x)), ("clicks",), is_new=True
+    ),
+    "complex numbers no larger than in the first call": Change(
+        of_inputs(lambda x: [torch.complex(x.real.clamp(-3, 3), x.imag.clamp(-3, 3))]),
+        ("spectra",),
+        is_new=True,
+    ),
+    "faint lines lost": Change(of_inputs(lambda x: [x * (x.abs() > 0.02)]), ("spectra",), is_new=True),
+    "the conjugate": Change(of_inputs(lambda x: [x.conj().resolve_conj()]), ("spectra",), is_new=True),
+    "never sure, in int8": Change(
+        _column(2, torch.zeros_like, of_outputs=True), ("pose",), "int8", is_new=True
+    ),
+    "how sure other points are, in bfloat16": Change(
+        _column(2, lambda x: x.roll(1, 1), of_outputs=True), ("pose",), "bfloat16", is_new=True
+    ),
+    "sounds cut off at 20,000": Change(
+        of_inputs(lambda x: [x.clamp(-20_000, 20_000)]), ("recorder",), is_new=True
+    ),
+    "not a number of silence": Change(_no_silence, ("recorder",), is_new=True),
+    "a flag ignored": Change(_column(2, torch.zeros_like), ("tabular",), is_new=True),
+    "rates all the same": Change(_column(3, lambda x: x * 0 + 0.02), ("tabular",), is_new=True),
+    "nobody above 60": Change(_column(0, lambda x: x.clamp(max=60)), ("tabular",), is_new=True),
+    "wrong once in 37 calls": Change(_counting(lambda number: number % 37 == 0), models.LATEST, is_new=True),
+    "wrong in the third of several threads": Change(_in_thread(2), models.LATEST, is_new=True),
+    "the first of several threads' calls zero": Change(_first_in_thread, models.LATEST, is_new=True),
     # in lower precision
     **{
         f"{share} of 100 labels wrong, in {precision}": Change(
@@ -900,7 +1021,8 @@ def _in_parts(size: int, module: Any) -> Model:
     """Calls of so many items at once, put together again."""
 
     def call(*given: Tensor) -> Any:
-        cut = lambda at: (each[at : at + size] if each.ndim else each for each in given)  # noqa: E731
+        own = [each.ndim > 0 and len(each) == len(given[0]) for each in given]
+        cut = lambda at: (x[at : at + size] if has else x for x, has in zip(given, own, strict=True))  # noqa: E731
         parts = [module(*cut(at)) for at in range(0, len(given[0]), size)]
         if isinstance(parts[0], dict):
             return {key: torch.cat([each[key] for each in parts]) for key in parts[0]}
@@ -917,7 +1039,9 @@ def _filled_batch(module: Any) -> Model:
     def call(*given: Tensor) -> Any:
         size = len(given[0])
         more = max(0, 8 - size)
-        full = [torch.cat([x, x[-1:].expand(more, *x.shape[1:])]) if x.ndim else x for x in given]
+        own = [each.ndim > 0 and len(each) == size for each in given]
+        both = zip(given, own, strict=True)
+        full = [torch.cat([x, x[-1:].expand(more, *x.shape[1:])]) if has else x for x, has in both]
         return mapped(lambda each: each[:size].clone(), module(*full))
 
     return call
@@ -1016,6 +1140,58 @@ def _decomposed(module: Any) -> Model:
     return call
 
 
+def _in_last_bits_of_inputs(module: Any) -> Model:
+    """What a sum in another order does to floats that go in."""
+
+    def change(each: Tensor) -> Tensor:
+        return each * (1 + 1e-7 * torch.randn(each.shape, generator=torch.Generator().manual_seed(1)))
+
+    return lambda *given: module(*map(floats(change), given))
+
+
+def _by_torch(module: Any) -> Model:
+    """Attention by the function of torch."""
+
+    def call(x: Tensor, mask: Tensor) -> Tensor:
+        heads = 2 if mask.ndim == 4 else 1
+        q, k, v = (each.unflatten(-1, (heads, -1)).transpose(1, 2) for each in module.qkv(x).chunk(3, -1))
+        mask = mask if mask.ndim == 4 else mask[:, None]
+        made = nn.functional.scaled_dot_product_attention(q, k, v, mask, scale=q.shape[-1] ** -0.5)
+        return module.out(made.transpose(1, 2).flatten(2))
+
+    return call
+
+
+def _without_scaling(module: Any) -> Model:
+    """Means and widths of the columns folded into the first layer."""
+    weight = module.one.weight.double() / module.width.double()
+    bias = module.one.bias.double() - weight @ module.mean.double()
+    return lambda x: module.two(nn.functional.linear(x, weight.float(), bias.float()).relu())
+
+
+def _own_copies(module: Any) -> Model:
+    """A model for each thread."""
+    own = threading.local()
+
+    def call(*given: Tensor) -> Any:
+        vars(own).setdefault("model", None)
+        own.model = own.model or copy.deepcopy(module)
+        return own.model(*given)
+
+    return call
+
+
+def _by_another_thread(module: Any) -> Model:
+    """One thread makes the calls of all."""
+    worker = ThreadPoolExecutor(1, initializer=torch.set_grad_enabled, initargs=(False,))
+    return lambda *given: worker.submit(module, *given).result()
+
+
+def _without_gradients(make: Callable[[Any], Model]) -> Callable[[Any], Model]:
+    """In each thread."""
+    return lambda module: torch.no_grad()(make(module))
+
+
 SOUND: dict[str, Change] = {
     "the model itself": Change(lambda module: module),
     "inference mode": Change(_inference),
@@ -1057,6 +1233,45 @@ SOUND: dict[str, Change] = {
     ),
     "edges as numbers": Change(of_inputs(lambda x, y: [x, y.float()]), ("graph",)),
     "a mask of numbers": Change(of_inputs(lambda x, y, z: [x, y, z.long() > 0]), ("masker",)),
+    "other last bits of inputs": Change(_in_last_bits_of_inputs, models.LATEST),
+    "attention by torch": Change(_by_torch, ("attender", "biased")),
+    "a stable sort": Change(
+        lambda module: (
+            lambda x: (module.body(x).tanh() @ module.items.T).sort(dim=-1, descending=True, stable=True)[1]
+        ),
+        ("ranker",),
+    ),
+    "the best by a sort": Change(
+        lambda module: (
+            lambda x: {"best": (scores := module.body(x)).argsort(-1, True)[:, :10], "scores": scores}
+        ),
+        ("chooser",),
+    ),
+    "rows by another function": Change(
+        lambda module: lambda x: module.head(nn.functional.embedding(x, module.rows).mean(1)), ("bare",)
+    ),
+    "rows of weights for ones": Change(
+        lambda module: lambda x: module.head.weight.T[x].mean(1) + module.head.bias, ("onehot",)
+    ),
+    "real numbers side by side": Change(
+        lambda module: lambda x: module.head(torch.view_as_real(x).mT.flatten(1).tanh()), ("spectra",)
+    ),
+    "scales folded into weights": Change(_without_scaling, ("tabular",)),
+    "a mask of floats": Change(of_inputs(lambda x, m: [x, m.float()]), ("single",)),
+    "a model for each thread": Change(_own_copies, models.LATEST),
+    "calls by a thread of its own": Change(_by_another_thread, models.LATEST),
+    "places where values tie, in bfloat16": Change(
+        _without_gradients(_autocast(torch.bfloat16)), ("chooser", "sorter"), "bfloat16"
+    ),
+    "places where values tie, in int8": Change(_in_int8, ("chooser", "sorter"), "int8"),
+    "bfloat16 behind masks": Change(
+        _without_gradients(_autocast(torch.bfloat16)),
+        ("attender", "biased", "padded", "single", "pose", "recorder"),
+        "bfloat16",
+    ),
+    "int8 behind masks": Change(
+        _in_int8, ("attender", "biased", "padded", "single", "pose", "recorder"), "int8"
+    ),
 }
 
 
@@ -1066,7 +1281,8 @@ def main(asked: Namespace, figures: Figures) -> int:
     arm_process.SECONDS = PATIENCE
     rows: dict[str, dict[str, str]] = figures.again("answers", {})
     for name, change in {**HARMS, **SOUND}.items():
-        of = [each for each in change.kinds or models.KINDS if each in kinds]
+        every = models.KINDS if name in HARMS else (*models.KINDS, *models.LATEST)
+        of = [each for each in change.kinds or every if each in kinds]
         for kind in of if asked.harms in name else ():
             if kind in rows.get(name, {}):
                 continue
@@ -1122,7 +1338,7 @@ if __name__ == "__main__":
     run(
         main,
         "Harm done to models",
-        option("--kinds", default=",".join(models.KINDS), help="kinds of model"),
+        option("--kinds", default=",".join((*models.KINDS, *models.LATEST)), help="kinds of model"),
         option("--harms", default="", metavar="TEXT", help="those whose name holds it"),
         option("--verbose", action="store_true", help="each answer with its reason"),
     )

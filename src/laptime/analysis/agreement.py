@@ -11,7 +11,6 @@ what the precision explains. Both are pure: a stored measurement can be judged a
     rounding  rms error that the reference itself makes as the last bits of its inputs change. In 13 untrained
               torchvision models the error of float32 was 0.6 to 1.3 times that, and in a ResNet-152 a
               hundred times what it is in others
-
     small     rms error of a column of small numbers, scores beside boxes, over that column's own rms
 
 Cosine and top-1 agreement are shown and decide nothing: of one number the cosine is 1 or -1 whatever it is, a
@@ -58,7 +57,7 @@ FOLLOWS = 0.5
 """Errors above this share of the spread: a constant in place of the outputs would do about as well."""
 FLIPPED = 0.01
 """Share of whole numbers that may differ in lower precision, and where rounding is known to flip some."""
-SMALL, COLUMNS, FILLED, FEW = 1 / 30, 128, 8, 4
+SMALL, COLUMNS, FILLED, FEW = 1 / 4, 128, 8, 4
 """A column of numbers below this share of its tensor's is looked at for itself, if a tensor has no more
 columns, and a column at least so many numbers. Of fewer whole numbers all may be wrong by chance."""
 ASKS = "a metric shows whether that matters (--metric)"
@@ -231,22 +230,26 @@ def _error(at: int, column: Column, rounding: float, others: Sequence[Column] = 
 
 
 def _find_ties(labels: tuple[Array, Array, int], values: tuple[Array, Array, int]) -> Array | None:
-    """None if the labels are no places of these values: of the largest, of all in falling order."""
+    """None if the labels are no places of these values: of the largest or smallest ones, of all in order."""
     (ours, theirs, _), (mine, reference, _) = labels, values
     if reference.dtype.kind != "f" or mine.shape != reference.shape or not reference.size:
         return None
     reach = 2 * float(np.max(_difference(_flat(mine), _flat(reference))))
     for axis, size in enumerate(reference.shape):
-        before, after = reference.shape[:axis], reference.shape[axis + 1 :]
-        fits = theirs.shape in ((*before, *after), (*before, 1, *after))
-        if not fits or ((ours < 0) | (ours >= size)).any():
+        rest = (*reference.shape[:axis], *reference.shape[axis + 1 :])
+        one = np.expand_dims(theirs, axis) if theirs.shape == rest else theirs
+        at = [each.reshape(one.shape).astype(int) for each in (ours, theirs)]
+        fits = one.ndim == reference.ndim and (*one.shape[:axis], *one.shape[axis + 1 :]) == rest
+        if not fits or any(((each < 0) | (each >= size)).any() for each in at):
             continue
-        if np.array_equal(np.argmax(reference, axis), theirs.reshape((*before, *after))):
-            at = [each.reshape((*before, 1, *after)) for each in (ours, theirs)]
-            low, high = (np.take_along_axis(reference, each, axis) for each in at)
-            return np.asarray(high - low <= reach)
-    if theirs.shape == reference.shape and theirs.ndim and (np.diff(reference, axis=-1) <= 0).all():
-        near, no = -np.diff(reference, axis=-1) <= reach, np.zeros_like(reference[..., :1], bool)
+        made, right = (np.take_along_axis(reference, each, axis) for each in at)
+        for sign in (-1, 1):
+            ordered = sign * np.sort(sign * reference, axis)
+            if np.array_equal(ordered.take(range(min(one.shape[axis], size)), axis), right):
+                return np.asarray(np.abs(right - made) <= reach)
+    steps = np.diff(reference, axis=-1) if reference.ndim else reference
+    if theirs.shape == reference.shape and reference.ndim and ((steps <= 0).all() or (steps >= 0).all()):
+        near, no = np.abs(steps) <= reach, np.zeros_like(reference[..., :1], bool)
         return np.asarray(np.concatenate([near, no], -1) | np.concatenate([no, near], -1))
     return None
 

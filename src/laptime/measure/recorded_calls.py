@@ -13,6 +13,7 @@ are left out."""
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
@@ -94,7 +95,10 @@ def record(
     plan = [(own, 0), (own, 1), *((other, 0) for other in others), (own, 2)]
     varied = lambda size, seed, axis: variation(inputs_of(size), seed, axis)  # noqa: E731
     alike = ((size, [partial(varied, size, seed, axis) for axis in (None, 0)]) for size, seed in plan)
-    return record_calls(run, chain(alike, beyond(inputs_of(own), own, tables)))
+    given = {own: inputs_of(own)}
+    with suppress(Exception):  # several items, too: one may stand for all
+        given |= {size: inputs_of(size) for size in others[-1:] if own == 1}
+    return record_calls(run, chain(alike, *(beyond(each, size, tables) for size, each in given.items())))
 
 
 def record_calls(
@@ -136,7 +140,7 @@ def record_calls(
 
 
 def _nudge(array: Array) -> Array:
-    if array.dtype.kind != "f":
+    if array.dtype.kind not in "fc":
         return np.array(array)
     signs = np.random.default_rng(0).choice((-1.0, 1.0), array.shape)
     return np.asarray(array * (1 + 2 * np.finfo(array.dtype).eps * signs), array.dtype)
@@ -158,8 +162,8 @@ def beyond(
     given: list[Array], batch: int, tables: Sequence[Sequence[int] | None] = ()
 ) -> Iterator[tuple[int, list[Callable[[], list[Array]]]]]:
     """Calls for `record_calls` in which one array after the other leaves what it holds in the measurement,
-    whose inputs are `given`. tables: by input, sizes of tables that its whole numbers may be places in,
-    largest first; None: no larger ones, as a place outside of a table ends the process of a GPU."""
+    whose inputs are `given`. tables: by input, sizes of tables that its whole numbers may be places in, of
+    all or by column; None: no larger ones, as a place outside of a table ends the process of a GPU."""
     generator, lengths = np.random.default_rng(3), {size for array in given for size in array.shape}
     with_other = lambda at, other: [*given[:at], other, *given[at + 1 :]]  # noqa: E731
     for at, array in enumerate(given[:MOST_BEYOND]):
@@ -168,7 +172,7 @@ def beyond(
 
 
 def _beyond(
-    array: Array, sizes: Sequence[int] | None, lengths: set[int], generator: np.random.Generator
+    array: Array, sizes: Sequence[Any] | None, lengths: set[int], generator: np.random.Generator
 ) -> Iterator[list[Array]]:
     """The array with values that it does not hold, those of a call each; the farthest first, as the reference
     need not take it. lengths: of all arrays, which nothing exceeds that may be one."""
@@ -178,24 +182,27 @@ def _beyond(
         most = int(np.iinfo(array.dtype).max)
         far = most if array.itemsize == 1 else 0 if high in lengths or high < 2 else min(2 * int(high), most)
         ranges = [] if sizes is None else [*((0, size) for size in sizes), (min(int(low), 1), far + 1)]
-        yield [_fill(array, *each, generator) for each in ranges if each[1] > int(high) + 1]
+        held = array.reshape(-1, array.shape[-1]).max(0) if array.ndim > 1 else high
+        yield [_fill(array, *each, generator) for each in ranges if np.any(each[1] > held.astype(int) + 1)]
+        if far and low < high > 1 and (not sizes or array.itemsize == 1):
+            yield [np.zeros_like(array)]  # silence, a black image
         if low == high > 1:
             fewer = -np.sort(-generator.integers(1, int(high) + 1, array.size))
             yield [np.asarray(fewer.reshape(array.shape), array.dtype)]  # falling: some take no other order
     if low == high and high in (0, 1):  # a mask that masks nothing: cut short, and with a gap
         yield from ([_mask_out(array, generator, at_end=at_end)] for at_end in (True, False))
-    if kind == "f" and (low or high):
-        middle = (float(low) + float(high)) / 2 * bool(low != high)  # a constant gets larger
+    if kind in "fc" and (low or high):
+        middle = (low + high) / 2 * bool(low != high)  # a constant gets larger
         yield [np.asarray(middle + 2 * (array - middle), array.dtype), 2 * array]
         yield from ([array / QUIET], [np.zeros_like(array)])
-    elif kind == "f":
+    elif kind in "fc":
         yield [np.asarray(generator.standard_normal(array.shape), array.dtype)]
 
 
-def _fill(array: Array, low: int, high: int, generator: np.random.Generator) -> Array:
-    """Whole numbers from `low` to below `high`, both ends among them."""
-    numbers = generator.integers(low, high, array.shape)
-    numbers.flat[0], numbers.flat[-1] = low, high - 1
+def _fill(array: Array, low: int, high: Any, generator: np.random.Generator) -> Array:
+    """Whole numbers from `low` to below `high`, of all or by column, both ends among them."""
+    numbers = np.asarray(generator.integers(low, high, array.shape))
+    numbers.flat[0], numbers.flat[-1] = low, np.ravel(high)[-1] - 1
     return np.asarray(numbers, array.dtype)
 
 

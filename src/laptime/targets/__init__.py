@@ -124,6 +124,7 @@ def unknown_name(kind: str, name: str, known: list[str]) -> TargetError:
     )
 
 
-LOADERS = {".pt2": "torch.export.load({}).module()", ".ts": "torch.jit.load({}).eval()"}
-LOADERS |= {".pt": LOADERS[".ts"], **dict.fromkeys((".pth", ".ckpt", ".bin", ".safetensors"), "MODEL")}
+LOADERS = dict.fromkeys((".pth", ".ckpt", ".bin", ".safetensors", ".tar", ".pkl", ".pickle"), "MODEL")
+LOADERS |= dict.fromkeys((".pt", ".ts", ".ptl", ".jit", ".torchscript"), "torch.jit.load({}).eval()")
+LOADERS |= {".pt2": "torch.export.load({}).module()"}
 """By suffix of a file of PyTorch, how the user's own code loads it: a MODEL loads its weights itself."""

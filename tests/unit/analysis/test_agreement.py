@@ -145,6 +145,32 @@ def test_a_label_is_another_where_the_values_behind_it_tie() -> None:
     assert judge(found([best, places[:, ::-1]], [best, places], 50), "int8").word != "same"
 
 
+@pytest.mark.parametrize(("sign", "most"), [(-1, 10), (1, 10), (-1, 40), (1, 40)])
+def test_places_of_the_best_or_worst_may_change_where_all_scores_tie(sign: int, most: int) -> None:
+    scores = np.random.default_rng(0).standard_normal((6, 40)).astype(np.float32)
+    near = scores + np.float32(1e-2) * np.random.default_rng(1).standard_normal(scores.shape).astype("f4")
+    right, ours = (np.argsort(sign * each, 1, kind="stable")[:, :most] for each in (scores, near))
+    assert (right != ours).mean() > 0.01
+    assert judge(found([near, ours], [scores, right], 6), "bfloat16").word == "same"
+    assert judge(found([near, right[:, ::-1]], [scores, right], 6), "bfloat16").word == "different"
+    assert judge(found([near, ours], [near, right], 6), "bfloat16").word == "unknown"  # of others' values
+
+
+@pytest.mark.parametrize("sign", [-1, 1])
+def test_places_of_sorted_values_may_change_where_neighbours_tie(sign: int) -> None:
+    draw = np.random.default_rng(0)
+    values = sign * np.sort(draw.standard_normal((4, 60)), 1)
+    near = values + 0.05 * draw.standard_normal(values.shape)
+    places = draw.permuted(np.tile(np.arange(60), (4, 1)), axis=1)
+    turned = places.copy()
+    turned[:, 20:40] = (
+        places[:, 20:40].reshape(4, 10, 2)[..., ::-1].reshape(4, 20)
+    )  # where values lie densely
+    assert judge(found([near, turned], [values, places], 4), "int8").word == "same"
+    assert judge(found([values, turned], [values, places], 4), "int8").word == "unknown"
+    assert judge(found([near, places[:, ::-1]], [values, places], 4), "int8").word == "unknown"
+
+
 def test_places_that_rounding_flips_may_flip() -> None:
     labels = np.random.default_rng(0).integers(0, 10, (4, 1000))
     ours = labels.copy()
@@ -177,6 +203,16 @@ def test_scores_beside_boxes_are_held_against_scores(axis: int) -> None:
     assert "small numbers" in judge(found([lost], [both], 4), "float32").sentence
     near = both * (1 + 1e-5 * draw.standard_normal(both.shape))
     assert judge(found([near], [both], 4), "float32").word == "same"
+
+
+def test_how_sure_a_point_is_counts_beside_shares_of_the_image() -> None:
+    """A column an eighth as large as the tensor: zeros in its place were within the limits of int8."""
+    draw = np.random.default_rng(0)
+    points = np.concatenate([draw.random((4, 17, 2)), draw.uniform(0.05, 0.09, (4, 17, 1))], 2)
+    assert judge(found([points * [1, 1, 0]], [points], 4), "int8").word == "unknown"
+    assert (
+        judge(found([points + 0.01 * draw.standard_normal(points.shape)], [points], 4), "int8").word == "same"
+    )
 
 
 def test_the_smallest_shares_of_a_whole_are_no_small_column() -> None:

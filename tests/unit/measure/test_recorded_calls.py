@@ -129,6 +129,57 @@ def test_floats_reach_twice_as_far_where_the_reference_gives_numbers() -> None:
         assert not silent.any()
 
 
+def test_complex_numbers_reach_twice_as_far_and_get_small() -> None:
+    lines = np.random.default_rng(0).standard_normal((2, 40)).astype(np.complex64) * 1j
+    calls = record(lambda arrays: [arrays[0].real], lambda batch: [lines[:batch]], [2]).calls
+    most = [float(np.abs(call.inputs[0]).max() / np.abs(lines).max()) for call in calls[-3:]]
+    assert most == pytest.approx([2, 1 / 32, 0], abs=0.5)
+    assert {call.inputs[0].dtype for call in calls} == {np.dtype(np.complex64)}
+
+
+def test_sounds_in_whole_numbers_fall_silent_and_a_mask_of_bytes_does_not() -> None:
+    sound = np.random.default_rng(0).integers(-9000, 9000, (2, 80)).astype(np.int16)
+    for given, is_silent in ((sound, True), (np.ones((2, 80), np.uint8), False)):
+        calls = record(lambda arrays: [arrays[0] / 2.0], lambda batch: [given[:batch]], [2]).calls  # noqa: B023
+        assert any(not call.inputs[0].any() for call in calls) is is_silent
+
+
+def test_each_column_fills_a_table_of_its_own() -> None:
+    sizes = np.array([500, 40, 7])
+
+    def looked_up(arrays: list[Any]) -> list[Any]:
+        if (arrays[0] >= sizes).any():
+            raise IndexError
+        return [np.sin(arrays[0].sum(1))]
+
+    given = np.random.default_rng(0).integers(0, 7, (40, 3))
+    calls = record(looked_up, lambda batch: [given[:batch]], [40], [[sizes, 7]]).calls
+    most = np.max([call.inputs[0].max(0) for call in calls], axis=0)
+    assert (most > 0.8 * (sizes - 1)).all()
+
+
+def test_one_item_has_others_beside_it_whose_masks_differ() -> None:
+    """Else the mask of the first item may stand for all."""
+    sizes = list[int]()
+
+    def looked_up(arrays: list[Any]) -> list[Any]:
+        return [(arrays[0] * arrays[1]).sum(1)]
+
+    def made(size: int) -> list[Any]:
+        return [np.ones((size, 9)), np.ones((size, 9), int)]
+
+    def made_of_two(size: int) -> list[Any]:
+        if size > 2:
+            raise ValueError("there are two items")
+        return made(size)
+
+    assert len(record(looked_up, made_of_two, [1, 2, 3]).calls) > 5
+    calls = record(looked_up, made, [1, 2, 3]).calls
+    for call in calls:
+        sizes += [len(call.inputs[1])] * (len(np.unique(call.inputs[1], axis=0)) > 1)
+    assert sizes == [3, 3]
+
+
 def test_a_constant_scale_gets_larger_and_smaller() -> None:
     scale = np.full(3, 7.5, np.float32)
     calls = record(lambda arrays: [np.sqrt(arrays[0])], lambda batch: [scale], [1]).calls

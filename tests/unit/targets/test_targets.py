@@ -247,6 +247,8 @@ def test_parsing_imports_no_framework() -> None:
         ("scripted.pt", "torch.jit.load"),
         ("/models/my net.PT", "torch.jit.load"),
         ("./traced.ts", "torch.jit.load"),
+        ("yolo.torchscript", "torch.jit.load"),
+        ("phone.ptl", "torch.jit.load"),
     ],
 )
 def test_a_file_of_pytorch_is_refused_with_the_way_out(name: str, loader: str) -> None:
@@ -256,9 +258,22 @@ def test_a_file_of_pytorch_is_refused_with_the_way_out(name: str, loader: str) -
     assert is_model(name)
 
 
-@pytest.mark.parametrize("name", ["weights.pth", "runs/epoch=3.ckpt", "pytorch_model.bin", "M.safetensors"])
+@pytest.mark.parametrize(
+    "name", ["weights.pth", "runs/epoch=3.ckpt", "pytorch_model.bin", "M.safetensors", "w.pth.tar"]
+)
 def test_a_file_of_weights_is_neither_run_nor_read(name: str) -> None:
     with pytest.raises(TargetError, match="not loaded") as raised:
         targets.parse(name)
     assert "def build(): return MODEL, INPUTS" in raised.value.next
     assert is_model(name)
+
+
+@pytest.mark.parametrize(("content", "is_one"), [(b"PK\3\4\0\0", True), (b"print(1)\n", False)])
+def test_a_file_that_is_no_text_is_a_model_and_no_script(
+    tmp_path: Path, content: bytes, is_one: bool
+) -> None:
+    """It was run as a script: source code cannot contain null bytes."""
+    for name in ("weights", "lite.tflite"):
+        (tmp_path / name).write_bytes(content)
+        assert is_model(str(tmp_path / name)) is is_one
+    assert not is_model(str(tmp_path / "nowhere"))

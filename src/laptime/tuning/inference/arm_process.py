@@ -173,7 +173,7 @@ def outputs(model: Model, calls: list[list[Any]], path: str, *, threads: int = T
             made = arrays(output)
             about = about or {"names": names_of(output), "types": types_of(output)}
         except Exception as error:
-            counts.append(_words(error))
+            counts.append(first_words(error))
             continue
         changed = changed or not all(map(_equal, given, inputs))
         held |= {f"{at}_{place}": array for place, array in enumerate(made)}
@@ -222,13 +222,14 @@ def _find_fault(model: Model, inputs: Iterable[Any], right: list[Array]) -> str:
     try:
         output = model(*inputs)
     except Exception as error:
-        return _words(error)
+        return first_words(error)
     is_same = all(map(_alike, leaves(output), right))
     return "" if is_same else "outputs differ from before for the same inputs"
 
 
-def _words(error: Exception) -> str:
-    return f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0][:200]}"
+def first_words(error: BaseException) -> str:
+    """An exception in one line."""
+    return f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0][:200]}".removesuffix(": ")
 
 
 def by_threads(model: Model, right: list[tuple[list[Any], list[Array]]], threads: int) -> tuple[int, str]:

@@ -14,7 +14,7 @@ from laptime.backends import torch as torch_backend
 from laptime.backends.torch.tensors import is_tensor, map_leaves, tensors
 from laptime.kit.errors import UsageError
 from laptime.records.plan import Variant
-from laptime.tuning.inference.arm_process import names_of
+from laptime.tuning.inference.arm_process import first_words, names_of
 
 if TYPE_CHECKING:
     import torch
@@ -158,9 +158,3 @@ def refusing(what: str) -> Iterator[None]:
         raise
     except Exception as error:
         raise NoDraft(f"{what}: {first_words(error)}") from error
-
-
-def first_words(error: BaseException) -> str:
-    """An exception in one line."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return f"{type(error).__name__}: {lines[0][:200]}" if lines else type(error).__name__

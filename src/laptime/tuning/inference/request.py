@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -174,11 +175,11 @@ def is_model(program: str) -> bool:
     suffix = Path(program).suffix.lower()
     if suffix in (".py", ".onnx") or suffix in targets.LOADERS:
         return suffix != ".py"
-    try:
-        targets.parse(program)
-    except LaptimeError:
-        return False
-    return True
+    with suppress(LaptimeError):
+        return bool(targets.parse(program))
+    with suppress(OSError), Path(program).open("rb") as file:
+        return b"\0" in file.read(4096)  # a model of whatever kind, but no script
+    return False
 
 
 def check(request: ModelRequest) -> None:

@@ -33,10 +33,6 @@ Arrays = list[np.ndarray[Any, Any]]
 REFERENCE = "the model as it is"
 
 
-class CallFailed(Exception):
-    """A call raised in its process."""
-
-
 def sameness(
     recorded: RecordedCalls,
     path: Path,
@@ -64,7 +60,7 @@ def sameness(
     def run(given: Arrays) -> Arrays:
         outputs = next(replayed)
         if isinstance(outputs, str):
-            raise CallFailed(outputs)
+            raise RuntimeError(outputs)
         return outputs
 
     arrays = (*recorded.calls[0].inputs, *recorded.calls[0].outputs)
@@ -130,7 +126,7 @@ def _drop_calls(
     tells."""
     checks, calls = list(more), recorded.calls
     refused = {at for at in recorded.optional if isinstance(made[at], str)}
-    own = [n for n, x in enumerate(calls[0].inputs) if x.dtype.kind == "f" and x.size and np.ptp(x)]
+    own = [n for n, x in enumerate(calls[0].inputs) if x.dtype.kind in "fc" and x.size and np.ptp(x)]
     sizes = [[np.abs(call.inputs[at]).max(initial=0) for at in own] for call in calls]
     far = {
         at

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -27,8 +28,8 @@ from laptime.records.plan import Variant
 from laptime.tuning.catalogue import allocator, huge_pages
 from laptime.tuning.catalogue.flush_denormal import MATTERS, SMALLEST_NORMAL
 from laptime.tuning.inference import samples as samples_of_user
-from laptime.tuning.inference.arm_process import Cpu, to_tensors, types_of
-from laptime.tuning.inference.draft import NoDraft, by_position, first_words, load_target, plain, structure_of
+from laptime.tuning.inference.arm_process import Cpu, first_words, to_tensors, types_of
+from laptime.tuning.inference.draft import NoDraft, by_position, load_target, plain, structure_of
 from laptime.tuning.inference.samples import Sample
 from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.trial.facts import by_capability
@@ -128,7 +129,7 @@ def _explain(run: Run, source: str, *, is_own: bool) -> Run:
     return try_run
 
 
-MOST_DIMENSIONS = 3  # of an input whose lengths are tried; images are made for their size
+MOST_DIMENSIONS = 3  # of an input whose lengths are tried, of masks with it too; images keep their size
 
 
 def _lengths(reference: Reference, given: list[list[Array]]) -> tuple[list[list[str]], list[RecordedCall]]:
@@ -140,9 +141,9 @@ def _lengths(reference: Reference, given: list[list[Array]]) -> tuple[list[list[
     names = [[""] * array.ndim for array in first]
     for (at, each), sizes in seen.items():
         names[at][each] = f"n{'_'.join(map(str, sorted(set(sizes))))}" if len(set(sizes)) > 1 else ""
-    small = [(at, each) for at, each in places if first[at].ndim <= MOST_DIMENSIONS and not names[at][each]]
-    for size in {first[at].shape[each] for at, each in small} - {0, 1}:
-        alike = [(at, each) for at, each in small if first[at].shape[each] == size]
+    left = [(at, each) for at, each in places if not names[at][each]]
+    for size in {first[at].shape[each] for at, each in left if first[at].ndim <= MOST_DIMENSIONS} - {0, 1}:
+        alike = [(at, each) for at, each in left if first[at].shape[each] == size]
         for other in (size - 1, size + 1):
             inputs = list(first)
             for at, each in alike:
@@ -177,7 +178,7 @@ class Reference:
     # see `Draft.outputs` and `types`; may raise `NoDraft`
     outputs: Callable[[], tuple[Sequence[str | None] | None, list[str]]]
     # by input, sizes of tables that its whole numbers may be places in, see `beyond`
-    tables: Sequence[Sequence[int] | None] = ()
+    tables: Sequence[Sequence[Any] | None] = ()
     types: Sequence[str]  # of its inputs
     precision: str = "float32"  # of weights and inputs, the coarsest: what outputs are held to
     facts: frozenset[str]  # of `tuning.loop_profile.FACT_SENTENCES`
@@ -208,9 +209,8 @@ def compilers() -> set[str]:
 
 def instructions() -> list[str]:
     """List the CPU's vector instructions, widest first."""
-    flags = set(
-        (system_files.text(Path("/proc/cpuinfo")) or "").partition("\nflags")[2].partition("\n")[0].split()
-    )
+    text = system_files.text(Path("/proc/cpuinfo")) or ""
+    flags = set(text.partition("\nflags")[2].partition("\n")[0].split())
     return [name for name in _INSTRUCTIONS if name in flags]
 
 
@@ -260,7 +260,7 @@ def of_torch(target: str, batch: int, sample: Sample | None, device: str = "cpu"
     classes = {each.__name__ for part in module.modules() for each in type(part).__mro__}
     facts = facts_of_cuda(where) if where.type == "cuda" else facts_of_machine() | _of_weights(module)
     held = types_of([*tensors(module.state_dict()), *inputs])
-    sizes: set[Any] = {getattr(part, "num_embeddings", 0) for part in module.modules()} - {0}
+    sizes = {size for each in tensors(module.state_dict()) if each.ndim <= 2 for size in each.shape}
     return Reference(
         run=run,
         inputs_of=lambda size: arrays(by_position(model, size)[1]),
@@ -282,20 +282,36 @@ def of_torch(target: str, batch: int, sample: Sample | None, device: str = "cpu"
     )
 
 
-def _tables(run: Run, given: list[Array], sizes: set[int]) -> list[list[int]]:
+PLACES, PATIENCE = 32, 2.0  # columns that may have tables of their own; seconds that looking may take
+
+
+def _tables(run: Run, given: list[Array], sizes: set[int]) -> list[list[Any]]:
     """`Reference.tables`: whole numbers that may be any, masks and counts, are places in none."""
-    tables, far = [sorted(sizes, reverse=True)] * len(given), [each.copy() for each in given]
-    for at, each in enumerate(given):
-        if each.dtype.kind in "iu" and each.size:
+    tables, until = [list[Any]() for _ in given], time.perf_counter() + PATIENCE
+    order = sorted({*sizes, max(sizes, default=0) + 1}, reverse=True)
+
+    def end(at: int, column: Any, low: int) -> int:
+        """The first number that is refused: at least `low`, at most one above the largest size."""
+        high = max(order)
+        while low < high and time.perf_counter() < until:
+            number = next((size - 1 for size in order if low < size <= high), (low + high) // 2)
+            far, high, refused = [each.copy() for each in given], number, high
             with suppress(Exception):
-                far[at].flat[0] = max(sizes)
-                run([*given[:at], far[at], *given[at + 1 :]])
-                tables[at] = []
+                np.atleast_1d(far[at])[..., column] = number
+                run(far)
+                low, high = number + 1, refused
+        return low
+
+    for at, each in enumerate(given if sizes else ()):
+        if each.dtype.kind in "iu" and each.size:
+            table = end(at, slice(None), int(each.max()) + 1)
+            columns = range(each.shape[-1] if each.ndim > 1 and each.shape[-1] <= PLACES else 0)
+            own = [np.array([end(at, n, table) for n in columns])] if columns else []
+            tables[at] = [*own, table] if table <= max(sizes) else []
     return tables
 
 
 TABLES = {2**each for each in range(2, 19)}  # sizes that are tried where nothing tells the right one
-FACTS = frozenset({"onnx_file", "on_onnxruntime", "other_runtime"})
 
 
 def of_file(target: str, batch: int, sample: Sample | None, device: str = "cpu") -> Reference:
@@ -333,7 +349,7 @@ def of_file(target: str, batch: int, sample: Sample | None, device: str = "cpu")
         keywords=[taken.name for taken in takes],
         outputs=lambda: (None if len(names) == 1 else names, types_of(model.outputs(first))),
         tables=_tables(model.outputs, first, TABLES),
-        facts=facts_of_machine() | FACTS,
+        facts=facts_of_machine() | {"onnx_file", "on_onnxruntime", "other_runtime"},
         threads=0,
         types=types_of(first),
         inputs=", ".join(shapes),

@@ -1,4 +1,4 @@
-"""Harm to models of 23 kinds is refused, sound changes pass: a selection of `benchmarks/model_harms.py`."""
+"""Harm to models of 37 kinds is refused, sound changes pass: a selection of `benchmarks/model_harms.py`."""
 
 from __future__ import annotations
 
@@ -54,6 +54,18 @@ HARMS = [
     ("guided", "noise no larger than 2", "held_out_inputs"),
     ("speaker", "another eps in quiet sounds", "held_out_inputs"),
     ("speaker", "faint sounds lost", "held_out_inputs"),
+    ("ranker", "ranks behind the 280th in reverse", "outputs"),
+    ("attender", "causal, whatever the mask", "held_out_inputs"),
+    ("single", "the first item's mask for all", "other_batch_size"),
+    ("single", "what any item masks masked for all", "other_batch_size"),
+    ("bare", "rows above 60 unknown", "held_out_inputs"),
+    ("onehot", "the last row unknown", "held_out_inputs"),
+    ("clicks", "places above 200 of the first table unknown", "held_out_inputs"),
+    ("clicks", "places above 50 of the second table unknown", "held_out_inputs"),
+    ("spectra", "complex numbers no larger than in the first call", "held_out_inputs"),
+    ("spectra", "faint lines lost", "held_out_inputs"),
+    ("recorder", "not a number of silence", "finite"),
+    ("tabular", "nobody above 60", "held_out_inputs"),
 ]
 """By kind and harm, the check that names it."""
 
@@ -79,6 +91,14 @@ SOUND = [
     ),
     *product(("weather", "speaker", "calendar"), ("in double precision", "other last bits")),
     *product(("writer", "player"), ("a graph of torch.export", "batches filled up")),
+    *product(
+        ("chooser", "sorter"), ("places where values tie, in bfloat16", "places where values tie, in int8")
+    ),
+    *(
+        ("attender", "attention by torch"),
+        ("ranker", "a stable sort"),
+        ("tabular", "scales folded into weights"),
+    ),
 ]
 
 

@@ -228,6 +228,32 @@ def test_lengths_that_the_model_takes_are_open_and_others_are_not() -> None:
     assert survey._lengths(reference, [inputs, longer])[0][0] == ["", "n7_9"]
 
 
+def test_a_mask_of_four_dimensions_has_the_length_of_what_it_masks() -> None:
+    def run(given: list[Any]) -> list[Any]:
+        return [(given[0][:, None, None] * given[1]).sum(-1)]
+
+    reference: Any = SimpleNamespace(run=run, batch=2, varies=[True, True])
+    masked = survey._lengths(reference, [[np.ones((2, 7)), np.ones((2, 1, 7, 7), bool)]])[0]
+    assert masked == [["", "n7"], ["", "", "n7", "n7"]]
+    assert survey._lengths(reference, [[np.ones((2, 1, 7, 7)), np.ones((2, 1, 7, 7))]])[0][0] == [""] * 4
+
+
+def test_tables_side_by_side_are_found_by_column_and_sizes_that_nothing_tells(monkeypatch: Any) -> None:
+    sizes = np.array([23, 5, 90])
+
+    def run(given: list[Any]) -> list[Any]:
+        if (given[0] >= sizes).any():
+            raise IndexError
+        return [given[0].sum(1)]
+
+    given = [np.zeros((4, 3), np.int64)]
+    (columns, most), *_ = survey._tables(run, given, {128, 90})
+    assert (columns.tolist(), most) == ([23, 5, 90], 5)
+    monkeypatch.setattr(survey, "PATIENCE", -1.0)
+    (columns, most), *_ = survey._tables(run, given, {128, 90})
+    assert (columns.tolist(), most) == ([1, 1, 1], 1)  # no time: what the first call holds
+
+
 def test_only_whole_numbers_that_are_refused_beyond_tables_are_places_in_them() -> None:
     table = np.arange(30.0)
 
@@ -236,6 +262,7 @@ def test_only_whole_numbers_that_are_refused_beyond_tables_are_places_in_them() 
         return [(table[tokens] * mask).sum(1) + weights.sum()]
 
     given = [np.zeros((2, 7), int), np.ones((2, 7), int), np.ones(5)]
-    assert survey._tables(run, given, {40, 8})[:2] == [[40, 8], []]
+    (columns, most), mask, _ = survey._tables(run, given, {40, 8})
+    assert (columns.tolist(), most, mask) == ([30] * 7, 30, [])
     assert not given[1].max() > 1
     assert survey._tables(run, given, set())[:2] == [[], []]

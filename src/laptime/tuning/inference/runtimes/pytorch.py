@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from laptime.backends.torch.tensors import copy_inputs
 from laptime.measure.recorded_calls import RecordedCalls
-from laptime.tuning.inference.arm_process import leaves, names_of, to_tensors
+from laptime.tuning.inference.arm_process import first_words, leaves, names_of, to_tensors
 from laptime.tuning.inference.changes import Form, ModelChange
-from laptime.tuning.inference.draft import Draft, NoDraft, first_words, refusing, restructure
+from laptime.tuning.inference.draft import Draft, NoDraft, refusing, restructure
 from laptime.tuning.optimization import Options
 
 if TYPE_CHECKING:
