@@ -10,8 +10,10 @@ import sys
 from laptime.launch.fleet.serving import serve
 
 VERBS = {
-    "link": ("laptime.probes.link:LinkRequest", "laptime.probes.link:link"),
+    "link": ("laptime.probes.rendezvous:Rendezvous", "laptime.probes.link:link"),
     "bench": ("laptime.records.plan:BenchRequest", "laptime.verbs.bench:bench"),
+    "ranks": ("laptime.verbs.scale.job:JobRequest", "laptime.verbs.scale.job:ranks"),
+    "tune": ("laptime.tuning.script.request:TuneRequest", "laptime.tuning.script.subject:tune"),
     "load": ("laptime.verbs.load.request:LoadRequest", "laptime.verbs.load.run:load"),
     "trace": ("laptime.verbs.trace:TraceRequest", "laptime.verbs.trace:carry_out"),
 }

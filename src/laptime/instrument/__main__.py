@@ -3,14 +3,19 @@
 What to do comes from the environment (`settings.VARIABLE`). `torchrun` starts its ranks with the program that
 PYTHON_EXEC names; that is this one, so that each rank is observed. Other children of the script are not."""
 
+import ctypes
 import os
+import signal
 import sys
+from contextlib import suppress
 
 from laptime.instrument import messages, program, tensorflow
 from laptime.instrument.hooks import Hooks, observe_ranks
 from laptime.instrument.importing import WhenImported
 from laptime.instrument.messages import Settings
 from laptime.instrument.step_observer import StepObserver
+
+PR_SET_PDEATHSIG = 1  # prctl(2)
 
 
 def main() -> int:
@@ -19,6 +24,10 @@ def main() -> int:
     words = [word for word in sys.argv[1:2] if word != "-u"] + sys.argv[2:]
     if settings is None or not words:
         sys.exit("this is for `laptime profile SCRIPT`")
+    with suppress(AttributeError, OSError):  # Linux: it ends with whoever has started it, even by kill -9
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.environ.get(messages.PARENT, "") not in ("", str(os.getppid())):
+        return 1  # that one was gone before
     is_module = words[0] == "-m"
     own = os.getpid()
     observer = StepObserver(settings)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 VARIABLE = "LAPTIME_INSTRUMENT"  # name of the environment variable that holds the settings as JSON
+PARENT = "LAPTIME_PARENT"  # and of the one that holds the process id of whoever has started the process
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from laptime import targets
-from laptime.instrument.messages import VARIABLE, Ended, Observed, Settings
+from laptime.instrument.messages import PARENT, VARIABLE, Ended, Observed, Settings
 from laptime.kit.errors import TargetError, UsageError
 from laptime.kit.text import closest
 from laptime.launch.interpreter import lending_path
@@ -122,9 +122,12 @@ def execute(
     output_to_stderr: bool,
     output: Path | None = None,
     variables: dict[str, str] | None = None,
+    ranks: int = 0,
+    grace: float = GRACE,
 ) -> Outcome:
     """Run it to its end, or until all is observed. output: a file that gets all that it prints. variables: of
-    its environment, beside laptime's own."""
+    its environment, beside laptime's own. ranks: its processes here that train; 0: all of its job. grace:
+    seconds that it may take to end after Ctrl-C."""
     folder = Path(settings.folder)
     with output.open("wb") if output else nullcontext(2 if output_to_stderr else None) as stdout:
         process = start(
@@ -138,23 +141,23 @@ def execute(
             stderr=STDOUT if output else None,
             marked=True,  # torchrun's ranks leave the group
         )
-    grace, meter = 0.0, OthersMeter()
+    given, meter = 0.0, OthersMeter()
     try:
         with unwound_by_sigterm():
-            outcome = _watch(process, folder, timeout)
+            outcome = _watch(process, folder, timeout, ranks)
         # While its children live: those that it leaves behind would be others.
         outcome = replace(outcome, others=meter.cpus())
-        grace = GRACE if outcome.hung is not None else 0.0
+        given = grace if outcome.hung is not None else 0.0
     except KeyboardInterrupt:
-        outcome, grace = Outcome(interrupted=True), GRACE
+        outcome, given = Outcome(interrupted=True), grace
     finally:
         with suppress(KeyboardInterrupt):  # a second Ctrl-C ends it at once
-            process.end(grace=grace, first=signal.SIGINT)
+            process.end(grace=given, first=signal.SIGINT)
     ended = [msgspec.json.decode(path.read_bytes(), type=Ended) for path in folder.glob("ended-*.json")]
     return replace(outcome, observed=_read_observed(folder), ended=ended, status=process.end())
 
 
-def _watch(process: Process, folder: Path, timeout: float) -> Outcome:
+def _watch(process: Process, folder: Path, timeout: float, ranks: int) -> Outcome:
     """Wait until the script ends, its timeout passes, or GRACE has passed since all was observed."""
     observed_at: float | None = None
     while not process.ends_within(_LOOK):
@@ -162,7 +165,7 @@ def _watch(process: Process, folder: Path, timeout: float) -> Outcome:
             observed_at = process.seconds
         if observed_at is not None and process.seconds > observed_at + GRACE:
             processes = _read_observed(folder)
-            if sum(process.complete for process in processes) >= processes[0].world:
+            if sum(process.complete for process in processes) >= (ranks or processes[0].world):
                 break
         if process.seconds > timeout:
             return Outcome(hung=timeout)
@@ -184,7 +187,7 @@ def start(
     """Start `python -m MODULE WORDS`; the module stands in for the interpreter's own way to run a script.
     folder: for the files that this takes. variables: of its environment, beside laptime's own. options: as
     for `Popen`."""
-    environ = environment(folder, python, module, variables)
+    environ = environment(folder, python, module, {**variables, PARENT: str(os.getpid())})
     return Process([python, "-m", module, *words], keeps_terminal=True, env=environ, **options)
 
 
@@ -198,7 +201,7 @@ def environment(folder: Path, python: str, module: str, variables: dict[str, str
         environ["PYTHONPATH"] = lending_path()
     real = os.environ.get("PYTHON_EXEC") or shutil.which(python) or python
     wrapper = folder / "python"
-    wrapper.write_text(f'#!/bin/sh\nexec {shlex.quote(real)} -m {module} "$@"\n')
+    wrapper.write_text(f'#!/bin/sh\nexport {PARENT}=$PPID\nexec {shlex.quote(real)} -m {module} "$@"\n')
     wrapper.chmod(0o755)
     environ["PYTHON_EXEC"] = str(wrapper)
     return environ

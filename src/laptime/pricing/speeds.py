@@ -171,6 +171,9 @@ def _speed(
     median: Stat | None = None,
 ) -> Speed:
     median = median or headline(case, run.constants)
+    if (known := case.details.ranks) and known.machines > 1:  # each of them has its price
+        rate = rate.scale(rate.tag, rate.title, 1 / known.machines, unit=rate.unit)
+        at = f"{at}, a share of {known.machines} machines"
     unit: Unit = next((unit for unit in _UNITS if unit == case.details.unit), _unit(case))
     threads = case.axes.get("threads")
     memory = {place: stats.get(f"memory/{place}/peak") for place in ("host", "device")}

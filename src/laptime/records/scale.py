@@ -36,6 +36,9 @@ class OnRanks(Struct, frozen=True, kw_only=True, omit_defaults=True):
     # in an epoch: batches of a rank's loader x samples of a step; None: not known
     epoch: float | None = None
     exchange: Exchange | None = None
+    # real machines that the ranks ran on, and the most ranks that shared the CPUs of one; 0: all of them
+    machines: int = 1
+    crowd: int = 0
     # the price of an epoch: USD, and its 95 % interval
     usd: float | None = None
     usd_ci95: tuple[float, float] | None = None

@@ -163,6 +163,7 @@ class Patched(Struct, frozen=True, kw_only=True, omit_defaults=True):
     hunks: list[str] = []  # names of the optimizations in it
     left_out: dict[str, str] = {}  # names with the reason
     applies: bool | None = None  # `git apply` says yes
+    files: dict[str, str] = {}  # sha256 of each file as the patch leaves it, by path
     speedup: Speedup | None = None  # of the patched script against the user's, without recipe
     # its losses are those of the recipe's run; None when they could not be compared
     same_losses: bool | None = None

@@ -12,7 +12,9 @@ from msgspec import Struct
 
 from laptime.kit.errors import UsageError
 from laptime.records.environment import Environment
-from laptime.records.tuning import Applied, Speedup
+from laptime.records.run import Run
+from laptime.records.tuning import Applied, Speedup, Tuning
+from laptime.store.folder import write_whole
 from laptime.tuning.optimization import Change, Recipe
 
 SCHEMA = "laptime.recipe/1"
@@ -56,6 +58,30 @@ def environment_of(environment: Environment) -> dict[str, Any]:
         "cpu": environment.cpu,
         "cpus": environment.usable_cpus,
     }
+
+
+def write_here(run: Run, command: dict[str, Any]) -> None:
+    """Write the patch and the recipe file of a session on another machine, where they lie there below the
+    user's folder. command: program, arguments and module as they were typed. Raises OSError: they cannot be
+    written."""
+    tuning = run.tuning or Tuning()
+    if tuning.patch.path:
+        write_whole(_place(tuning.patch.path), tuning.patch.text.encode())
+    if tuning.recipe_path:
+        file = RecipeFile(
+            **command,
+            sha256=run.subjects[0].sha256,
+            recipe=tuning.recipe,
+            speedup=tuning.speedup,
+            environment=environment_of(run.environment),
+            run=run.id,
+            patched=tuning.patch.files,
+        )
+        write_whole(_place(tuning.recipe_path), encode(file))
+
+
+def _place(path: str) -> Path:
+    return Path(Path(path).name if Path(path).is_absolute() else path)
 
 
 def encode(file: RecipeFile) -> bytes:

@@ -16,6 +16,8 @@ from laptime.kit.errors import UsageError
 from laptime.launch.fleet import NODE, Machine, bundle
 from laptime.launch.fleet.node import Lost, run_on
 from laptime.records.plan import BenchRequest
+from laptime.tuning.script.request import TuneRequest
+from laptime.verbs.scale.request import ScaleRequest
 from laptime.verbs.trace import TraceRequest
 
 MODEL = "import sub.part\ndef build():\n    return lambda: sum(range(sub.part.N))\n"
@@ -220,3 +222,27 @@ def test_a_node_whose_disk_takes_no_code_is_lost(tree: Path, tmp_path: Path) -> 
     machine = node(tmp_path, packed("model.py:build"), LAPTIME_CACHE=str(tmp_path / "file/cache"))
     with pytest.raises(Lost, match="Not a directory"):
         run_on(machine, "bench", asked("model.py:build"))
+
+
+@pytest.mark.parametrize(("program", "module"), [("train.py", False), ("sub.part", True)])
+def test_a_script_or_a_module_takes_its_folder_along(program: str, module: bool, tree: Path) -> None:
+    write(tree / "train.py", "import sub.part\n")
+    made = bundle.pack([ScaleRequest(program=program, module=module)])
+    assert made is not None
+    assert names(made) == ["model.py", "sub/part.py", "train.py"]
+    (tree / "sub/train.py").write_text("")
+    absolute = ScaleRequest(program=str(tree / "sub/train.py"), arguments=["--data", "here"])
+    made = bundle.pack([absolute])
+    assert made is not None
+    moved = made.relative(absolute)
+    assert isinstance(moved, ScaleRequest)
+    assert (moved.program, moved.arguments) == ("sub/train.py", ["--data", "here"])
+    asked = TuneRequest(program=str(tree / "sub/train.py"))
+    assert made.relative(asked) == TuneRequest(program="sub/train.py"), "a request may be a dataclass, too"
+
+
+def test_a_script_that_only_this_machine_has_is_named(tree: Path, tmp_path: Path) -> None:
+    write(tmp_path / "far.py", "")
+    git(tree, "init", "-q")
+    with pytest.raises(UsageError, match="far.py lies on this machine alone"):
+        bundle.pack([ScaleRequest(program=str(tmp_path / "far.py")), asked("model.py:build")])

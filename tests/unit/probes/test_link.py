@@ -14,8 +14,9 @@ from laptime.analysis.visits import line
 from laptime.kit.errors import Unavailable
 from laptime.launch.fleet import NODE, Machine
 from laptime.launch.fleet.node import run_on
-from laptime.probes import link
-from laptime.probes.link import NETWORK, SIZES, LinkRequest
+from laptime.probes import link, rendezvous
+from laptime.probes.link import SIZES
+from laptime.probes.rendezvous import NETWORK, Rendezvous
 from laptime.records.case import Case, Failure
 from laptime.verbs.doctor import fleet
 
@@ -66,7 +67,7 @@ def test_two_nodes_find_each_other_and_time_messages_of_all_sizes() -> None:
     assert [case.key for case in found] == [f"a - b/{size} B" for size in SIZES], seen.lost
     assert found[-1].series[0].samples > found[0].series[0].samples > [0.0]
     axes = found[0].axes
-    assert axes["network"] in link._networks().values()
+    assert axes["network"] in rendezvous._networks().values()
     assert axes["hardware"] == f"{seen.hardware['a']} gloo", "both are of one kind"
 
 
@@ -100,8 +101,9 @@ def test_a_node_without_torch_says_so_in_three_lines(first: bool) -> None:
 
 @pytest.mark.torch
 def test_nodes_that_do_not_reach_each_other_name_the_address_and_the_way_out() -> None:
-    far = "import laptime.probes.link as l\nl._networks = lambda: {'192.0.2.77': 'eth7'}\nl.REACH = 0.5"
-    _, seen = visited(node("a", far), node("b", "import laptime.probes.link as l\nl.REACH = 0.5"))
+    near = "import laptime.probes.rendezvous as r\nr.REACH = 0.5"
+    far = f"{near}\nr._networks = lambda: {{'192.0.2.77': 'eth7'}}"
+    _, seen = visited(node("a", far), node("b", near))
     (failure,) = seen.lost.values()
     assert failure.what == "b: a cannot be reached"
     assert re.match(r"192\.0\.2\.77 port \d+: ", failure.why)
@@ -112,15 +114,15 @@ def test_nodes_that_do_not_reach_each_other_name_the_address_and_the_way_out() -
 def test_a_network_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(NETWORK, "ib7")
     with pytest.raises(Unavailable, match="no network ib7 has an address") as error:
-        link.link(LinkRequest(peer="b"))
+        link.link(Rendezvous(names=["a", "b"]))
     assert "lo" in error.value.why
 
 
 def test_the_network_that_was_asked_for_here_is_told_to_both(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(NETWORK, "ib0")
-    told: list[LinkRequest] = []
+    told: list[Rendezvous] = []
 
-    def ask(self: object, machine: Machine, verb: str, request: LinkRequest, *rest: object) -> None:
+    def ask(self: object, machine: Machine, verb: str, request: Rendezvous, *rest: object) -> None:
         told.append(request)
         raise fleet._Nothing(machine.name, Failure(kind="died", what="gone"))
 

@@ -18,6 +18,7 @@ from laptime.instrument.messages import Ended, Observed, Sample, Settings
 from laptime.kit.errors import LaptimeError, TargetError, UsageError, UserCodeError
 from laptime.launch.script import Outcome, Program
 from laptime.pricing.speeds import speeds
+from laptime.probes import machine
 from laptime.records.case import Case
 from laptime.records.overview import Straggler
 from laptime.records.quantity import BROKEN, KEPT, UNDECIDED
@@ -26,6 +27,7 @@ from laptime.records.scale import RATE, Exchange
 from laptime.records.series import Series
 from laptime.reports.documents.scale import document, headline
 from laptime.store import files
+from laptime.verbs.scale import job
 from laptime.verbs.scale import run as verb
 from laptime.verbs.scale.request import ScaleRequest
 
@@ -75,11 +77,12 @@ def measure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Measure:
     script = tmp_path / "train.py"
     script.write_text("print()")
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    monkeypatch.setattr(verb, "environment", lambda observed: runs.environment())
+    monkeypatch.setattr(job, "environment", lambda observed: runs.environment())
+    monkeypatch.setattr(machine, "environment", runs.environment)
 
     def measured(world: World, exchange: Exchange | None = TALK, **options: Any) -> Run:
-        monkeypatch.setattr(verb, "execute", world.execute)
-        monkeypatch.setattr(verb, "_exchange", lambda paths: exchange if world.started[-1][2] else None)
+        monkeypatch.setattr(job, "execute", world.execute)
+        monkeypatch.setattr(verb, "_exchange", lambda shares: exchange if world.started[-1][2] else None)
         return verb.scale(ScaleRequest(program=str(script), **options))
 
     return measured

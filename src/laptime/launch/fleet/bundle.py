@@ -2,7 +2,8 @@
 
 Of a git repository: what it tracks and what it does not ignore, as it is now, submodules included. Of any
 other folder: all but hidden files, caches and virtual environments. What a request names goes along even if
-git ignores it. Requests name files by the type `Path`, and targets by the fields `target` and `targets`."""
+git ignores it. Requests name files by the type `Path`, targets by the fields `target` and `targets`, and a
+script or a module by `program`."""
 
 from __future__ import annotations
 
@@ -62,7 +63,7 @@ class Bundle(NamedTuple):
                 return [move(each) for each in value]
             return self.names.get(value, value) if isinstance(value, str | Path) else value
 
-        return structs.replace(request, **{name: move(it) for name, it in structs.asdict(request).items()})
+        return type(request)(**{name: move(it) for name, it in _fields(request).items()})
 
 
 def pack(requests: Sequence[Struct]) -> Bundle | None:
@@ -97,13 +98,21 @@ def pack(requests: Sequence[Struct]) -> Bundle | None:
     return Bundle(ticket, packed, names, state, sentence)
 
 
+def _fields(request: Any) -> dict[str, Any]:
+    """Those of a request, a `Struct` or a dataclass."""
+    return structs.asdict(request) if isinstance(request, Struct) else vars(request)
+
+
 def _list_named(request: Struct) -> Iterator[tuple[str | Path, str, Path | None]]:
     """Values that may name files: each, the file's name in it (""), and the folder of code that it names."""
-    for name, values in structs.asdict(request).items():
+    for name, values in _fields(request).items():
         for value in values if isinstance(values, list) else [values]:
             if isinstance(value, Path):
                 yield value, str(value), None
-            elif name in ("target", "targets") and "://" not in value:
+            elif name == "program":
+                found = Path(value).is_file()
+                yield value, value if found else "", Path(value).resolve().parent if found else Path.cwd()
+            elif name in ("target", "targets") and isinstance(value, str) and "://" not in value:
                 with suppress(Unavailable):  # here; a node may have it
                     recipe = parse(value)
                     is_file = recipe.sha256 and recipe.kind != "module"

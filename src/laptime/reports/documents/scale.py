@@ -60,6 +60,8 @@ def _test_failures(run: Run) -> list[doc.TestCase]:
 def _table(rows: list[RankRow]) -> doc.Table:
     fields = [
         Field("ranks", "ranks", "count"),
+        any("machines" in row.case.axes for row in rows)
+        and Field("machines", lambda row: str(row.case.axes.get("machines", 1)), "count"),
         Field("scaling", lambda row: row.scaling or "-", note="weak: a batch a rank; strong: one for all"),
         Field("samples/s", lambda row: doc.as_cell(row.rate), "number", "of all ranks"),
         Field(

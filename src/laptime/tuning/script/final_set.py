@@ -131,7 +131,8 @@ class PatchWriter:
         # What runs is the very diff that the user gets; one that does not apply cannot run.
         with suppress(DoesNotApply):
             self._copies = sources.patch_copies(self._evaluator.runner.folder / "patched")
-        self._record.set_part("patch", applies=bool(self._copies))
+        files = {from_here(path): sha256_of(Path(copy)) for path, copy in self._copies.items()}
+        self._record.set_part("patch", applies=bool(self._copies), files=files)
         path = self._patch_path()
         if self._is_written(path, text.encode()):
             self._record.set_part("patch", path=from_here(path))
@@ -158,7 +159,7 @@ class PatchWriter:
             speedup=self._record.tuning.speedup,
             environment=environment_of(environment(runner.newest)),
             run=self._record.live.id,
-            patched={from_here(path): sha256_of(Path(copy)) for path, copy in self._copies.items()},
+            patched=self._record.tuning.patch.files,
         )
         if self._is_written(path, encode(file)):
             self._record.set(recipe_path=from_here(path))

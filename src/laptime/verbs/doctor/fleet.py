@@ -12,12 +12,12 @@ import os
 import random
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from itertools import chain, combinations
 from statistics import median
 from threading import Event as Stop
-from typing import Any, cast
+from typing import Any
 
 from msgspec import Struct, structs
 
@@ -29,16 +29,17 @@ from laptime.analysis.visits import BETWEEN, seconds
 from laptime.kit.errors import LaptimeError, UsageError
 from laptime.launch.fleet import Machine
 from laptime.launch.fleet.node import Lost, run_on
+from laptime.launch.fleet.together import carry_out_together
 from laptime.measure.metrics import LATENCY
 from laptime.probes import machine as here
-from laptime.probes.link import NETWORK, LinkRequest
+from laptime.probes.rendezvous import NETWORK, Rendezvous
 from laptime.records import event as events
 from laptime.records.case import Axis, Case, Failure
 from laptime.records.check import Check, Finding
 from laptime.records.comparison import Comparison
 from laptime.records.environment import Environment
-from laptime.records.event import Event, Listener, ignore
-from laptime.records.plan import BenchRequest, Setting
+from laptime.records.event import Listener, ignore
+from laptime.records.plan import BenchRequest
 from laptime.records.run import Run
 from laptime.records.series import Regime, Series
 from laptime.store.live_run import LiveRun
@@ -49,7 +50,6 @@ TURNS, LEAST = 8, 3  # visits of each machine and link; the fewest that give an 
 BUDGET = 3.0  # seconds of measuring in a visit
 WIDE = 0.1  # a share by which a machine may be slow, unseen, above which the fleet is undecided
 SLOW = "fleet/slow"
-LAST_WORDS = 3.0  # seconds after one end of a link has failed in which the other one may tell why
 _VISIT = BenchRequest(
     targets=list(SPEEDS.values()),
     backends=["null"],
@@ -184,27 +184,13 @@ def _visit(ends: _Ends, fleet: _Fleet) -> list[Case]:
 
 def _exchange(ends: _Ends, fleet: _Fleet) -> Run:
     """All-reduces of both ends, as the first has timed them. Raises _Nothing: the end that explains most."""
-    plan, over, network = Future[dict[str, Setting]](), Stop(), os.environ.get(NETWORK, "")
+    asked = Rendezvous(names=[machine.name for machine in ends], network=os.environ.get(NETWORK, ""))
 
-    def heard(event: Event) -> None:
-        if isinstance(event, events.RunStarted):
-            plan.set_result(event.run.plan)
+    def ask(number: int, where: dict[str, Any], hear: Listener, over: Stop) -> Run:
+        request = structs.replace(asked, number=number, **where)
+        return fleet.ask(ends[number], "link", request, hear, over)
 
-    first, second = ends
-    with ThreadPoolExecutor(max_workers=2) as pool:
-        request = LinkRequest(peer=second.name, network=network)
-        sides = [pool.submit(fleet.ask, first, "link", request, heard, over)]
-        wait(cast(list[Future[Any]], [*sides, plan]), return_when=FIRST_COMPLETED)
-        if plan.done():
-            where = {name: setting.value for name, setting in plan.result().items()}
-            request = LinkRequest(peer=first.name, network=network, **where)
-            sides.append(pool.submit(fleet.ask, second, "link", request, ignore, over))
-        wait(sides, return_when=FIRST_EXCEPTION)
-        ended, _ = wait(sides, timeout=LAST_WORDS)
-        over.set()
-    if errors := [error for side in ended if (error := side.exception())]:
-        raise min(errors, key=lambda error: not error.args[0])
-    return sides[0].result()
+    return carry_out_together(len(ends), ask, lambda error: not error.args[0])[0]
 
 
 def beside_others(times: Mapping[str, Sequence[float]]) -> dict[str, Effect]:

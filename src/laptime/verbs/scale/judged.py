@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from statistics import fmean
 
 from msgspec import structs
@@ -14,6 +14,7 @@ from laptime.kit.text import count
 from laptime.kit.units import percent, show
 from laptime.records.case import Case
 from laptime.records.check import Check, Finding
+from laptime.records.environment import Environment
 from laptime.records.run import Run
 from laptime.records.scale import RATE
 from laptime.rules import arrivals
@@ -28,21 +29,16 @@ LOUD = 0.1  # share of a step
 def checks(case: Case, run: Run) -> list[Check]:
     """Enough jobs, CPUs for all ranks, ranks that exchange something, and the batch that the word says."""
     known, series, base = case.details.ranks, case.find(RATE.tag), rank_rows(run.cases)[0].case
-    jobs, ranks, threads = (
-        len(series.samples) if series else 0,
-        case.instances,
-        int(case.axes["threads"] or 1),
-    )
+    jobs, cpus = len(series.samples) if series else 0, run.environment.usable_cpus
+    ranks, threads = case.instances, int(case.axes["threads"] or 1)
+    crowd = (known and known.crowd) or ranks
     few = Check("jobs", "warn", f"only {count(jobs, 'job')}: too few for an interval", f"--jobs {LEAST}")
-    made, cpus = (
-        [few if jobs < LEAST else Check("jobs", "ok", f"{jobs} fresh jobs")],
-        run.environment.usable_cpus,
-    )
-    if ranks * threads > cpus:
-        sentence = f"{ranks} ranks of {count(threads, 'thread')} share {cpus:g} CPUs: they take turns"
+    made = [few if jobs < LEAST else Check("jobs", "ok", f"{jobs} fresh jobs")]
+    if crowd * threads > cpus:
+        sentence = f"{crowd} ranks of {count(threads, 'thread')} share {cpus:g} CPUs: they take turns"
         sentence += ", so this is not what they would do with CPUs of their own"
         made.append(
-            Check("cpus", "warn", sentence, f"measure at most {max(1, cpus // threads):g} ranks here")
+            Check("cpus", "warn", sentence, f"measure at most {max(1, cpus // threads):g} ranks there")
         )
     whole = base.details.ranks
     if known is None or whole is None or base is case:
@@ -64,6 +60,19 @@ def crowd(others: Sequence[float], run: Run) -> list[Check]:
     used, cpus = fmean(others or [0.0]), run.environment.usable_cpus
     sentence = f"other programs used {used:.1f} of {cpus:g} CPUs meanwhile: ranks waited for them"
     return [Check("crowd", "warn", sentence, "laptime doctor")] if used >= CROWDED * cpus else []
+
+
+def alike(machines: Mapping[str, Environment]) -> list[Check]:
+    """Whether machines that train together are of one kind, and have one torch."""
+    kinds = {name: each.hardware for name, each in machines.items()}
+    versions = {name: each.libraries.get("torch", "none") for name, each in machines.items()}
+    made = []
+    for noun, of in (("kinds", kinds), ("versions of torch", versions)):
+        if (number := len({*of.values()})) > 1:
+            told = ", ".join(f"{name} {which}" for name, which in of.items())
+            sentence = f"the machines are of {number} {noun}: the slowest sets the pace ({told})"
+            made.append(Check("alike", "warn", sentence, "--machines NAME,...   of one kind"))
+    return made
 
 
 def price(run: Run, usd_per_hour: float | None) -> tuple[list[Case], list[Check]]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Annotated, Literal
+
+from msgspec import Struct, field
 
 from laptime.kit import typed
 from laptime.kit.options import Option
@@ -14,12 +15,11 @@ _WEAK = "weak: every rank keeps its batch. strong: loaders' batches are divided 
 _LEAST = 1e-9  # above zero
 
 
-@dataclass(frozen=True, kw_only=True)
-class ScaleRequest:
+class ScaleRequest(Struct, frozen=True, kw_only=True):
     """The request of `laptime scale`."""
 
     program: str
-    arguments: list[str] = field(default_factory=list)
+    arguments: list[str] = []
     module: Module = False
     python: Annotated[str, Option("Python interpreter to run it with. [default: laptime's own]", "PATH")] = ""
     ranks: Annotated[
@@ -39,4 +39,4 @@ class ScaleRequest:
     timeout: Annotated[float, Option("Stop a job after this time.", "TIME", read=seconds)] = 1800.0
     name: Name = ""
     save: Save = True
-    origins: dict[str, Origin] = field(default_factory=dict)
+    origins: dict[str, Origin] = {}

@@ -16,6 +16,7 @@ from laptime.kit.text import closest
 from laptime.records.event import Listener
 from laptime.records.run import Run
 from laptime.store import writable
+from laptime.store.live_run import Recorded
 from laptime.tuning.inference.request import ModelRequest, is_model
 from laptime.tuning.script.request import TuneRequest
 from laptime.tuning.server.request import ServerRequest
@@ -160,6 +161,29 @@ def carry_out(verb: Callable[[Any, Listener], Run], request: Any, delivery: Deli
     """Run, keep and show a session. items: what a rate counts; "": samples, or steps."""
     save = request.save and not request.dry_run
     ended = delivery.watch(verb, request, save=save, describe=Lines(items))
+    return _finish(ended, delivery)
+
+
+def _carry_out_there(request: TuneRequest, delivery: Delivery) -> int:
+    """The same on one of the machines of `--on`; what it hands back is written here."""
+    from laptime.tuning import recipe_file
+    from laptime.tuning.script import subject
+
+    if request.patch is not None:
+        why = "with --on it lies beside the script, there and here"
+        raise UsageError("--patch names a file of this machine", why=why, next="leave out --patch")
+    save = request.save and not request.dry_run
+    ended = delivery.watch(subject.tune, request, save=save, describe=Lines(""), travels="tune")
+    command = {name: getattr(request, name) for name in ("program", "arguments", "module")}
+    try:
+        recipe_file.write_here(ended[0], command)
+    except OSError as error:
+        next = f"laptime show {ended[0].id} -o page.html   has it, too"
+        delivery.voice.complain(UsageError("the patch could not be written", why=str(error), next=next))
+    return _finish(ended, delivery)
+
+
+def _finish(ended: Recorded, delivery: Delivery) -> int:
     code = delivery.finish(ended, session_code(ended[0]))
     delivery.say_failures(ended[0])
     return code
@@ -168,6 +192,7 @@ def carry_out(verb: Callable[[Any, Listener], Run], request: Any, delivery: Deli
 @click.command("script", cls=TuneCommand, context_settings={"allow_interspersed_args": False})
 @click.argument("program", metavar="SCRIPT.py", shell_complete=complete_targets)
 @click.argument("arguments", nargs=-1, metavar="[ARGUMENTS]...", type=click.UNPROCESSED)
+@options.on_option
 @ask_for(TuneRequest)
 @report_options
 def script(*, delivery: Delivery, program: str, arguments: tuple[str, ...], **given: Any) -> int:
@@ -176,7 +201,8 @@ def script(*, delivery: Delivery, program: str, arguments: tuple[str, ...], **gi
     The script itself is not edited. tune first finds what limits its step, then races one change after
     another against it and compares outputs, losses, gradients and weights of a few steps with each: a
     gate, not a proof of a whole training. It measures all kept changes together in new processes and writes
-    them as a patch. Options of laptime come before SCRIPT.py, options of the script after it.
+    them as a patch. Options of laptime come before SCRIPT.py, options of the script after it. With --on, one
+    of those machines does all of it: both sides of every pair are measured on the same one.
 
     Exit codes: 0 faster, 5 no change helped, 3 undecided, 1 the gate failed, 4 the
     script fails.
@@ -198,6 +224,8 @@ def script(*, delivery: Delivery, program: str, arguments: tuple[str, ...], **gi
     for word in (word for word in arguments if word.partition("=")[0] in own - known):
         note = f"note: {word} goes to {program}, which does not know it"
         delivery.voice.say(f"{note}; options of laptime come before it")
+    if delivery.on:
+        return _carry_out_there(request, delivery)
     return carry_out(subject.tune, request, delivery)
 
 
