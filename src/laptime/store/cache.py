@@ -4,8 +4,6 @@
 
 A file that cannot be read or written counts as not there: a cache is never a reason to fail."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

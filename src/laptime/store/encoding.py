@@ -1,7 +1,5 @@
 """Records as lines of JSON, and back."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """The files of stored runs: saved, listed, read."""
 
-from __future__ import annotations
-
 import gzip
 import os
 import stat

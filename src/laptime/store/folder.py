@@ -7,8 +7,6 @@
     20260801-143010-002-77e0b4.jsonl      a journal: running now, or interrupted
 """
 
-from __future__ import annotations
-
 import os
 import re
 import secrets

@@ -5,8 +5,6 @@ is missing, damaged or made by another version is made again, and a file that wa
 hand is noticed by its name, size and time of change. If nothing can be written, listing works without it.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import sqlite3

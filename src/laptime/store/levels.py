@@ -1,7 +1,5 @@
 """The data of every stored run that a history needs: its numbers, and the conditions they were made under."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A run while a verb makes it: what happens is folded into it and told, and first of all kept on disk."""
 
-from __future__ import annotations
-
 import sys
 import time
 from collections.abc import Callable

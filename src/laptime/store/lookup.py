@@ -1,7 +1,5 @@
 """Stored runs by the words people use for them: a path, `last`, `last~2`, an id, a part of one, a --name."""
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections.abc import Iterator

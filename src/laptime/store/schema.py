@@ -1,7 +1,5 @@
 """Run files of every version so far: what an older run lacks is made (`current`)."""
 
-from __future__ import annotations
-
 import codecs
 import math
 import re

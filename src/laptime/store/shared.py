@@ -5,8 +5,6 @@
 The files of each machine stay the truth: nothing is changed or deleted anywhere, what is there already is not
 written again, and of two files of one id each machine keeps its own. A file counts once it is there whole."""
 
-from __future__ import annotations
-
 import hashlib
 import importlib
 import re

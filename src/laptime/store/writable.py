@@ -1,7 +1,5 @@
 """Whether a file or a folder can be written, asked before anything is measured."""
 
-from __future__ import annotations
-
 import os
 import tempfile
 from pathlib import Path

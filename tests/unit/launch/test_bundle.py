@@ -244,5 +244,5 @@ def test_a_script_or_a_module_takes_its_folder_along(program: str, module: bool,
 def test_a_script_that_only_this_machine_has_is_named(tree: Path, tmp_path: Path) -> None:
     write(tmp_path / "far.py", "")
     git(tree, "init", "-q")
-    with pytest.raises(UsageError, match="far.py lies on this machine alone"):
+    with pytest.raises(UsageError, match=r"far\.py lies on this machine alone"):
         bundle.pack([ScaleRequest(program=str(tmp_path / "far.py")), asked("model.py:build")])

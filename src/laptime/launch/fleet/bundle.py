@@ -5,8 +5,6 @@ other folder: all but hidden files, caches and virtual environments. What a requ
 git ignores it. Requests name files by the type `Path`, targets by the fields `target` and `targets`, and a
 script or a module by `program`."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import io

@@ -3,8 +3,6 @@
 A node speaks in lines of JSON (`apps.node` is its half). Exit statuses are not asked: `srun` exits with 0
 when its node dies. A node that says nothing for `SILENT` seconds is lost; it sends a beat every `BEAT`."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Which machine does what next: one job at a time, and a job whose machine was lost goes to one alike."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor

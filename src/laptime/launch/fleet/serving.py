@@ -1,7 +1,5 @@
 """The half of a verb that works on another machine; `node` is the half that has asked."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import signal

@@ -1,7 +1,5 @@
 """One verb on several machines at once, whose programs meet (`probes.rendezvous`)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack

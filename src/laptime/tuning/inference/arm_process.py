@@ -9,8 +9,6 @@ Commands and answers are JSON (`laptime/process/channel.py`): with each answer t
     {"outputs": PATH}  what it makes of all recorded inputs, written to PATH; how each call went
 """
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import resource

@@ -1,7 +1,5 @@
 """A recipe becomes a folder that runs. `build` is called in a process of its own (`launch.fresh_call`)."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Sequence

@@ -4,8 +4,6 @@
 that keeps the limits. `deploy` chooses instances, threads and batch sizes of the final set, if these are
 asked for: `--goal throughput`, `--batch 1,8`, `--goal cost`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from statistics import mean, median

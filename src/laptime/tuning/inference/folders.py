@@ -1,7 +1,5 @@
 """The folder of each recipe of a session: written when it is first wanted, once."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -3,8 +3,6 @@
 Inputs of the measurement may have been looked at while the folder was written; the others, another batch size
 among them, may not: they decide. `--metric eval.py:accuracy` may say more: what outputs are worth."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

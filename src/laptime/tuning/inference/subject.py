@@ -1,7 +1,5 @@
 """`tune MODEL`: from the survey to the folder that is handed back, in one session."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

@@ -160,7 +160,6 @@ class _Bench:
         active, elapsed = self._active(), self._now() - self._started
         cases = (self._relabel(*case).find("latency", Regime.ISOLATED) for case in active)
         latencies = [series for series in cases if series]
-        loading = self._loading / len(self._plan.variants)
         first = self._loading + self._plan.budget / self._plan.processes
         planned = plan_processes(
             self._plan,
@@ -168,12 +167,12 @@ class _Bench:
             is_clear=self._are_comparisons_precise(active, 1.0),
             may_add=len(latencies) == len(active) == 2 or is_crowded(*latencies),
             fewest=MIN_COMPARED_ROUNDS * sum(worker.estimate[batch] for worker, batch in active),
-            loading=loading,
+            loading=self._loading / len(self._plan.variants),
             left=None if self._is_budget_given else LONGER * first - elapsed,
         )
         if planned.processes != self._plan.processes:
-            processes = Setting(value=planned.processes, origin="machine")
-            self._live(events.PlanChanged({**self._live.run().plan, "processes": processes}))
+            setting = Setting(value=planned.processes, origin="machine")
+            self._live(events.PlanChanged({**self._live.run().plan, "processes": setting}))
         self._plan = planned
 
     def _close(self) -> None:
@@ -349,8 +348,7 @@ class _Bench:
         return is_within(self._relabel(worker, batch), precision)
 
     def _are_comparisons_precise(self, active: list[tuple[CaseWorker, int]], share: float) -> bool:
-        """Whether each is known to the precision, or to a third of its difference, and no word is near.
-        share: of its time that lies behind it."""
+        """Whether each is known as well as this share of all processes can, and no word is near."""
         if not self._is_comparison or len(active) == 1:
             return True
         compared = comparisons([self._relabel(worker, batch) for worker, batch in active])

@@ -5,8 +5,6 @@ A visit is a fresh process, or one on both machines of a link. Its time is held 
 others of its kind within the same turn, so that what all of them share cancels; the unit of evidence is the
 visit. `slow` is wrong for one of `1 - DECISION_LEVEL` fleets of equal machines, or of equal links."""
 
-from __future__ import annotations
-
 import math
 import os
 import random

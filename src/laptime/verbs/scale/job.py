@@ -2,8 +2,6 @@
 
 Every machine carries out `ranks`, its part of the job; the plan of its run says what it has seen."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import tempfile

@@ -1,7 +1,5 @@
 """Judgements on a training of several ranks: trust, what costs most, and the price of an epoch."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 

@@ -1,7 +1,5 @@
 """The request of `laptime scale`."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from msgspec import Struct, field

@@ -3,8 +3,6 @@
 request ── a job of N ranks (`job`), in random order, again and again ── a rate a job ── Run
                   └── the first job of each N is traced: what its ranks exchange, who is late"""
 
-from __future__ import annotations
-
 import math
 import os
 from collections import Counter

@@ -1,7 +1,5 @@
 """`local:N`: N nodes on this machine, to try what a cluster would do."""
 
-from __future__ import annotations
-
 import sys
 
 from laptime.kit.errors import UsageError

@@ -3,8 +3,6 @@
 Ray is kept out of laptime's own process: this file is the program that lists the nodes, and the one that
 starts a node's half of a verb and hands its two pipes on."""
 
-from __future__ import annotations
-
 import json
 import logging
 import os

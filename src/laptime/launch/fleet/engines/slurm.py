@@ -2,8 +2,6 @@
 its nodes, a step each. This file is also the program that becomes `srun`: that goes on when nobody reads any
 more, and leaves its job behind if it is killed as that begins."""
 
-from __future__ import annotations
-
 import os
 import secrets
 import select

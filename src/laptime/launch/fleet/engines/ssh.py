@@ -1,7 +1,5 @@
 """`ssh:HOST,HOST`: hosts by OpenSSH, without a password; `HOST/PATH/TO/PYTHON` names the Python."""
 
-from __future__ import annotations
-
 import re
 import shlex
 

@@ -5,8 +5,6 @@
 RUNTIME is one of `RECORDERS`, PLACE the file that it writes, SECONDS how long calls may be recorded for. A
 recorder is made before the folder is loaded. The answer is one message in JSON: see `main`."""
 
-from __future__ import annotations
-
 import json
 import runpy
 import shutil

@@ -2,8 +2,6 @@
 
 Nothing that happens here fails a session: what could not be recorded says why."""
 
-from __future__ import annotations
-
 import json
 import sys
 import tempfile
