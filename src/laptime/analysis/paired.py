@@ -33,7 +33,7 @@ BETWEEN_PROCESSES = 0.005
 PRIOR_DF = 3  # degrees of freedom that an expected variance is worth
 TRIM = 0.2  # share of many rounds left out at each end of their order: usual for a robust mean (Wilcox 2012)
 KNOWN = 5  # pairs of processes that say by themselves how far they lie apart
-APART = 8  # of pairs of processes, one in so many is left out at each end of their order
+APART, FEW = 8, 10  # of pairs of processes, one in 8 is left out at each end of their order, if they are 10
 CUT = 4  # of few rounds, one in so many is left out at each end of their order
 LEAST_NOISE = 0.002  # no machine is quieter than this; guards against an A/A that came out even by luck
 LEAST = 3  # the fewest fresh processes whose values have an interval
@@ -129,12 +129,12 @@ def from_few_rounds(logs: Sequence[float], processes: Sequence[int], noise: floa
 
 def from_pairs(logs: Sequence[float]) -> Effect:
     """The effect that pairs of fresh processes show, with Student's t over their scatter as it was measured;
-    from eight on of a trimmed mean (Yuen 1974), as a pair in twenty or so lies far from the others.
+    from `FEW` on of a trimmed mean (Yuen 1974), as a pair in twenty or so lies far from the others.
     logs: log time ratio of each pair, at least two."""
-    cut = len(logs) // APART
+    cut = len(logs) // APART if len(logs) >= FEW else 0
     mean, squares = trim(logs, cut)
     left = len(logs) - 2 * cut
-    error = math.sqrt(squares / (left * (left - 1)))
+    error = math.sqrt(squares / (left * max(1, left - 1)))
     return Effect(mean, max(error, 1e-9), left - 1, len(logs), len(logs))
 
 

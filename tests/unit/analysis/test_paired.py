@@ -71,14 +71,15 @@ def test_spread_sets_spikes_aside_and_wants_four_rounds() -> None:
     assert spread([*logs[:-1], 9.0]) == pytest.approx(spread(logs), rel=0.05)
 
 
-def test_a_pair_of_processes_that_lies_far_off_does_not_widen_the_interval_of_eight() -> None:
+def test_a_pair_of_processes_that_lies_far_off_does_not_widen_the_interval_of_ten() -> None:
     """One of sixteen pairs of a program with itself was 27 % apart, the others 2 % (vCPUs of an EPYC)."""
     logs = [0.02 * (-1) ** number for number in range(15)]
     assert from_pairs([*logs, -0.27]).reach(0.025) < 0.02
-    assert from_pairs([*logs[:6], -0.27]).reach(0.025) > 0.05  # of seven it is taken as measured
+    assert from_pairs([*logs[:9], -0.27]).reach(0.025) < 0.03
+    assert from_pairs([*logs[:8], -0.27]).reach(0.025) > 0.05  # of nine it is taken as measured
 
 
-@pytest.mark.parametrize("number", [3, 5, 7, 8, 11, 16])
+@pytest.mark.parametrize("number", [3, 5, 7, 9, 11, 16])
 def test_intervals_of_pairs_hold_the_truth_and_equal_sides_are_seldom_different(number: int) -> None:
     noise, held, false = random.Random(number), 0, 0
     for _ in range(2000):

@@ -95,7 +95,7 @@ def test_the_error_of_a_verb_is_raised_here() -> None:
         run_on(HERE, "bench", BenchRequest(targets=["null:spinn=1ms"]))
 
 
-@pytest.mark.parametrize("verb", ["benhc", "tune"])
+@pytest.mark.parametrize("verb", ["benhc", "verify"])
 def test_a_verb_that_does_not_travel_is_refused(verb: str) -> None:
     with pytest.raises(UsageError, match="no verb"):
         run_on(HERE, verb, QUICK)

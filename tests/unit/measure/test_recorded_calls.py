@@ -153,7 +153,7 @@ def test_each_column_fills_a_table_of_its_own() -> None:
         return [np.sin(arrays[0].sum(1))]
 
     given = np.random.default_rng(0).integers(0, 7, (40, 3))
-    calls = record(looked_up, lambda batch: [given[:batch]], [40], [[sizes, 7]]).calls
+    calls = record(looked_up, lambda batch: [given[:batch]], [40], [[sizes, 7]]).calls  # type: ignore[list-item]
     most = np.max([call.inputs[0].max(0) for call in calls], axis=0)
     assert (most > 0.8 * (sizes - 1)).all()
 

@@ -47,14 +47,8 @@ def test_many_short_processes_follow_the_first_of_a_comparison() -> None:
 def test_a_comparison_that_is_clear_ends_with_seven_processes() -> None:
     many = planned(NOOP, "null:nan")._replace(processes=MANY, budget=2.0 * MANY)
     asked: dict[str, Any] = {"may_add": True, "fewest": 0.1, "left": 60.0, "loading": 3.0}
-    ends = {done: plan_processes(many, done, is_clear=True, **asked) for done in (4, 5, 6, 9, MANY)}
-    assert {done: found.processes for done, found in ends.items()} == {
-        2: MANY,
-        3: MANY,
-        4: 5,
-        7: 8,
-        MANY: MANY,
-    }
+    ends = {done: plan_processes(many, done, is_clear=True, **asked) for done in (5, 6, 9, MANY)}
+    assert {done: found.processes for done, found in ends.items()} == {5: MANY, 6: 7, 9: 10, MANY: MANY}
     assert ends[6].budget == pytest.approx(2.0 * 7)
     assert plan_processes(many, 9, is_clear=False, **asked).processes == MANY
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -89,7 +90,7 @@ def measure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Measure:
     monkeypatch.setenv("NCCL_SOCKET_IFNAME", "lo")
     monkeypatch.setattr(job, "environment", lambda observed: runs.environment())
     monkeypatch.setattr(here, "environment", runs.environment)
-    monkeypatch.setattr(job.os, "sched_getaffinity", lambda pid: {0, 1})
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1})
 
     def measured(nodes: Nodes, **options: Any) -> Run:
         monkeypatch.setattr(verb, "run_on", nodes.run_on)
@@ -132,7 +133,7 @@ def test_the_environment_of_each_machine_is_kept_and_reports_show_how_many(measu
     assert hosts == {"a": runs.environment().host, "b": "other"}
     assert run.trust == "trusted"
     table = next(block for block in document(run).brief if getattr(block, "id", "") == "rank")
-    assert "machines" in [column.title for column in table.columns]
+    assert "machines" in [column.title for column in table.columns]  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(

@@ -53,7 +53,7 @@ class Bundle(NamedTuple):
     git: dict[str, Any]  # where the code is from, for the environment of a run
     sentence: str  # what is sent, for the user
 
-    def relative(self, request: Struct) -> Struct:
+    def relative(self, request: Any) -> Any:
         """The request with its files named as a node finds them."""
 
         def move(value: Any) -> Any:

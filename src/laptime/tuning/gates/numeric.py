@@ -341,7 +341,7 @@ class _Tolerances:
         if row.group in ("optimizer", "parameters"):
             turned = min(across(row), self._across.get((row.group, row.name), 0.0))
             limit = max(UPDATE_NORM, rounding_noise.TENSOR_NORM_TIMES * (simulated or 0.0))
-            return self._deviation(row), max(limit, rounding_noise.granted_to_turned(turned))
+            return self._deviation(row), max(limit, rounding_noise.grant_to_turned(turned))
         if simulated is not None:
             least = GRADIENT_ERROR if row.group == "gradients" else SIMULATED_STATISTICS
             limit = max(least, rounding_noise.TENSOR_ERROR_TIMES * simulated)
