@@ -134,6 +134,23 @@ def test_bad_input_is_named_in_three_lines(
 @pytest.mark.slow
 @pytest.mark.torch
 @pytest.mark.timeout(600)
+@pytest.mark.slow
+@pytest.mark.torch
+@pytest.mark.timeout(400)
+def test_a_session_of_tune_brings_its_patch_home(tmp_path: Path, here: Here, on: str) -> None:
+    work = tmp_path / "work"
+    for name in ("sleepy.py", "awake.py"):
+        shutil.copy(Path(__file__).with_name("tune_scripts") / name, work)
+    asked = ("--with", "awake.py", "--only", "awake", "--budget", "2m", "sleepy.py")
+    done = here(work, "tune", "--on", on, "--machines", "a*", *asked)
+    assert done.returncode == 0, done.stderr
+    assert "faster" in done.stdout
+    assert 'os.environ["AWAKE"]' in (work / "sleepy.laptime.patch").read_text()
+    assert json.loads((work / "sleepy.laptime.json").read_text())
+    apply = ["git", "apply", "--check", "sleepy.laptime.patch"]
+    assert subprocess.run(apply, cwd=work, capture_output=True, check=False).returncode == 0
+
+
 def test_links_are_measured_between_those_that_are_there(tmp_path: Path, here: Here, on: str) -> None:
     words = ("doctor", "--quick", "--links", "--on", on, "--machines", "dead,a*", "--json")
     done = here(tmp_path / "work", *words)
