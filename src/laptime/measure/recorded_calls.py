@@ -167,9 +167,7 @@ def beyond(
     generator, lengths = np.random.default_rng(3), {size for array in given for size in array.shape}
     with_other = lambda at, other: [*given[:at], other, *given[at + 1 :]]  # noqa: E731
     for at, array in enumerate(given[:MOST_BEYOND]):
-        sizes = (
-            tables[min(at, len(tables) - 1)] if tables else ()
-        )  # a list of images has as many as there are
+        sizes = tables[min(at, len(tables) - 1)] if tables else ()  # a list has as many inputs as items
         for others in _beyond(array, sizes, lengths, generator) if array.size else ():
             yield batch, [partial(with_other, at, each) for each in others]
 
